@@ -84,6 +84,24 @@ def test_every_model_comes_back(kind, tmp_path):
             assert torch.equal(read.model(**batch)[0], model.eval()(**batch)[0])
 
 
+@pytest.mark.parametrize(("licence", "kept"), [("", "some licence"), ("another", "another")])
+def test_a_folder_that_is_exported_again_keeps_its_facts(tmp_path, licence, kept):
+    _, facts, _ = written(tmp_path / "model")
+    to_folder(str(tmp_path / "model"), None, tmp_path / "again", licence=licence)
+    assert read_folder(tmp_path / "again").facts == facts._replace(licence=kept)
+
+
+@pytest.mark.parametrize("left_pad_source", [False, True])
+def test_a_checkpoint_of_a_folder_becomes_the_same_folder(tmp_path, left_pad_source):
+    model, facts, dictionaries = written(tmp_path / "other")
+    facts = facts._replace(left_pad_source=left_pad_source)
+    write_folder(tmp_path / "model", model, facts, dictionaries, tmp_path)
+    to_checkpoint(str(tmp_path / "model"), tmp_path / "model.pt")
+    again = tmp_path / "again"
+    to_folder(str(tmp_path / "model.pt"), None, again, licence=facts.licence)
+    assert read_folder(again).facts == facts
+
+
 def test_eight_bits_have_a_scale_for_each_row(tmp_path):
     model, *_ = written(tmp_path / "model", "int8")
     stored = load_file(tmp_path / "model" / PARAMETERS)
