@@ -667,6 +667,8 @@ ANNOTATED = "from __future__ import annotations\nfrom dataclasses import datacla
         # without a mask and with time first: one sentence at a time
         (CONTEXT.replace("sum(1)", "sum(0)"), "numpy", True, "1 of 1 right"),
         (SINGLE_ONLY, "numpy", True, "1 of 1 right"),
+        (CONTEXT.replace("sum(1)", "sum(1).tolist()"), "numpy", True, "1 of 1 right"),
+        (CONTEXT.replace("h)", "h, *further)", 1), "numpy", True, "1 of 1 right"),
         ("raise SystemExit(3)\n", "numpy", False, "line 1: `raise SystemExit(3)`: SystemExit: 3"),
         (CONTEXT.replace("sum", "mean"), "numpy", False, "0 of 1 right; wrong: context"),
     ],
@@ -685,6 +687,15 @@ def test_weights_without_a_name_are_not_taken_for_energies():
 
     (part,) = check(step).parts
     assert part.ok and list(part.errors) == ["weights", "context", "state"]
+
+
+def test_sentences_with_time_first():
+    def sentence(x, mask, y, y_mask):
+        assert len(x) == len(mask) == 8 and len(y) == len(y_mask) == 9
+        return VariantModel(parameters(), {}).sentence(x.T, mask.T, y.T, y_mask.T)
+
+    (part,) = check(sentence).parts
+    assert part.ok and part.layout == Layout(time_first=True)
 
 
 def test_a_file_that_is_named_like_a_part(tmp_path):
