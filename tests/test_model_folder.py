@@ -25,6 +25,7 @@ from fairseq_rnnsearch.inference.model_folder import (
     CONFIG,
     Facts,
     quantised,
+    read_facts,
     read_folder,
     write_folder,
 )
@@ -89,6 +90,14 @@ def test_a_folder_that_is_exported_again_keeps_its_facts(tmp_path, licence, kept
     _, facts, _ = written(tmp_path / "model")
     to_folder(str(tmp_path / "model"), None, tmp_path / "again", licence=licence)
     assert read_folder(tmp_path / "again").facts == facts._replace(licence=kept)
+
+
+def test_a_link_to_an_empty_folder_stays_one(tmp_path):
+    written(tmp_path / "model")
+    (tmp_path / "new").mkdir()
+    (tmp_path / "link").symlink_to("new")
+    to_folder(str(tmp_path / "model"), None, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and read_facts(tmp_path / "new").licence
 
 
 @pytest.mark.parametrize("left_pad_source", [False, True])
