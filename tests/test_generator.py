@@ -84,6 +84,7 @@ CASES = {
     "fewest words": {"symbols": 5, "beam": 50},
     "padding on the left": {"left": True},
     "short": {"max_len_b": 3},
+    "as long as the model takes": {"max_len": 4},
     "not too short": {"min_len": 4, "beam": 3},
     "one length": {"min_len": 5, "max_len_b": 5},
     "not normalised": {"normalize_scores": False},
@@ -230,6 +231,14 @@ def test_each_sentence_has_its_own_limit_of_length(prefix, alone):
         for hypothesis in beam:
             hypothesis["attention"] = hypothesis["attention"][: len(source)]  # without padding
     assert_same(found, [beam for (beam,) in expected])
+
+
+def test_the_least_length_is_above_a_short_sentence_s_own_limit():
+    options = {"min_len": 3, "max_len_a": 0.5, "max_len_b": 1}
+    beams = search(StepwiseGenerator, [model_of("fast")], **options)
+    for beam, source in zip(beams, SOURCES, strict=True):
+        lengths = {len(hypothesis["tokens"]) - 1 for hypothesis in beam}
+        assert lengths <= set(range(3, max(3, len(source) // 2 + 1) + 1))
 
 
 def test_a_length_that_no_translation_has_is_refused():
