@@ -24,6 +24,7 @@ from fairseq_rnnsearch.alignment.figures import (
     text_heatmap,
     write_gallery,
 )
+from fairseq_rnnsearch.alignment.figures.alignment import largest_effect
 from fairseq_rnnsearch.errors import UserError
 
 ALL = ("png", "svg", "pdf", "text", "html", "jsonl", "pharaoh")
@@ -67,6 +68,8 @@ def test_a_row_that_looks_only_at_the_end_stays_finite_when_renormalised():
     assert only_end.with_source_end("renormalise").weights.tolist() == [[0.0]]
     blank = Alignment(("</s>",), ("b",), np.array([[1.0]]))
     assert blank.with_source_end("drop") == blank  # a row looks somewhere
+    without_end = Alignment(("a", "b"), ("c",), np.array([[0.5, 0.5]]))
+    assert without_end.with_source_end("drop") == without_end
 
 
 def test_links_leave_out_the_end_symbols():
@@ -75,6 +78,16 @@ def test_links_leave_out_the_end_symbols():
     assert Alignment(("</s>",), ("a", "</s>"), np.ones((2, 1))).pharaoh() == ""
     to_end = np.array([[0.3, 0.1, 0.6], [0.1, 0.2, 0.7]])  # most of it
     assert Alignment(("a", "b", "</s>"), ("c", "d"), to_end).links() == [(0, 0), (1, 1)]
+
+
+def test_the_largest_effect_is_finite_and_of_either_sign():
+    assert largest_effect(np.array([[1.0, -2.5, np.inf], [np.nan, 0.0, -np.inf]])) == 2.5
+    assert largest_effect(np.zeros((2, 2))) == largest_effect(np.array([[np.nan]])) == 1
+
+
+def test_each_target_word_has_one_probability():
+    with pytest.raises(UserError, match="1 probabilities for 2 target words"):
+        Alignment(("a",), ("x", "y"), np.ones((2, 1)), probabilities=(0.5,))
 
 
 def test_entropy_and_confidence():
