@@ -667,7 +667,6 @@ ANNOTATED = "from __future__ import annotations\nfrom dataclasses import datacla
         # without a mask and with time first: one sentence at a time
         (CONTEXT.replace("sum(1)", "sum(0)"), "numpy", True, "1 of 1 right"),
         (SINGLE_ONLY, "numpy", True, "1 of 1 right"),
-        (CONTEXT.replace("sum(1)", "sum(1).tolist()"), "numpy", True, "1 of 1 right"),
         (CONTEXT.replace("h)", "h, *further)", 1), "numpy", True, "1 of 1 right"),
         ("raise SystemExit(3)\n", "numpy", False, "line 1: `raise SystemExit(3)`: SystemExit: 3"),
         (CONTEXT.replace("sum", "mean"), "numpy", False, "0 of 1 right; wrong: context"),
@@ -687,6 +686,14 @@ def test_weights_without_a_name_are_not_taken_for_energies():
 
     (part,) = check(step).parts
     assert part.ok and list(part.errors) == ["weights", "context", "state"]
+
+
+def test_a_list_of_rows_is_one_array():
+    def context(alpha, h, mask):
+        return (alpha[:, :, None] * h).sum(1).tolist()
+
+    (part,) = check(context).parts
+    assert part.ok and part.layout == Layout()  # all sentences at once
 
 
 def test_sentences_with_time_first():
