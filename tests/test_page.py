@@ -196,6 +196,25 @@ def test_stored_effects(tmp_path):
     assert 'value="mattered"' not in written(tmp_path).read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize(
+    ("style", "inverted"), [("paper", False), ("inverted", True), ("slides", True)]
+)
+def test_an_embedded_page_is_one_attribute_of_a_frame(style, inverted):
+    frame = Elements(embedded_page(Alignment(['"a"', "<b>"], ["'c'"], [[0.5, 0.5]]), style))
+    ((tag, attributes),) = frame.found
+    data = json.loads(Elements(attributes["srcdoc"]).scripts[0])
+    assert (tag, data["inverted"]) == ("iframe", inverted)
+    assert data["sentences"][0]["source"] == ['"a"', "<b>"]
+
+
+def test_probabilities_are_there_if_all_are_numbers(tmp_path):
+    one = Alignment("ab", "cd", np.full((2, 2), 0.5))
+    given = [None, (0.25, 1.0), (np.nan, 1.0)]
+    alignments = [dataclasses.replace(one, probabilities=each) for each in given]
+    sentences = data_of(written(tmp_path, alignments))["sentences"]
+    assert [each.get("probabilities") for each in sentences] == [None, [0.25, 1.0], None]
+
+
 def test_the_script_maps_weights_to_greys_as_python_does(tmp_path):
     node = shutil.which("node")
     if not node:
