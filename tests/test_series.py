@@ -109,15 +109,23 @@ def test_the_animation_shows_the_alignment_emerging(tmp_path):
     assert frames[0].shape[1] > 1.8 * width and frames[0].shape[0] > 40 + 1.8 * height
 
 
-def test_the_newest_validation_says_what_is_shown(tmp_path):
-    series, _ = draw(tmp_path, [1], sentences=1)
+def test_validations_are_in_the_order_of_updates(tmp_path):
+    for epoch, update in ((1000, 6), (999, 5)):
+        (tmp_path / f"epoch{epoch}").mkdir()
+        (tmp_path / f"epoch{epoch}" / f"valid0000-update{update:07d}.png").touch()
+    assert list(Series(tmp_path, ("png",), 0).frames()) == [5, 6]
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 2), (3, 1)])
+def test_the_newest_validation_says_what_is_shown(tmp_path, before, after):
+    series, _ = draw(tmp_path, [1], sentences=before)
     for update in (2, 3):
-        series.add(1, update, list(alignments(1.0, 2)))
+        series.add(1, update, list(alignments(1.0, after)))
     widths = []
     for path in (tmp_path / "emerging.gif", *series.frames()[3].values()):
         with Image.open(path) as picture:
             widths.append(picture.width)
-    assert widths[0] == widths[1] + widths[2]
+    assert widths[0] == sum(widths[1:])
 
 
 def test_large_animations_are_scaled_down(tmp_path):
