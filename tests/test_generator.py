@@ -214,15 +214,17 @@ def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch,
     assert_same(search(StepwiseGenerator, [model_of("fast", symbols=70)]), expected)
 
 
-@pytest.mark.parametrize("prefix", [None, [[7, 6]] * 5])
+@pytest.mark.parametrize(
+    "prefix", [None, [[7, 6, 5], [9, 4, 10], [5, 8, 8], [12, 3, 9], [4, 4, 11]]]
+)
 def test_each_sentence_has_its_own_limit_of_length(prefix, alone):
     """fairseq's follows the longest sentence of a batch, so that neighbours change translations."""
     options = {"max_len_a": 0.5, "max_len_b": 1}
     make, _ = models_and_options({})
-    first = prefix and prefix[:1]
+    begun = [[one] for one in prefix] if prefix else [None] * len(SOURCES)
     expected = [
         search(SequenceGenerator, make("reference"), first, sources=[one], **options)
-        for one in SOURCES
+        for one, first in zip(SOURCES, begun, strict=True)
     ]
     assert len({max(len(one["tokens"]) for one in beam) for (beam,) in expected}) > 1
     alone()
