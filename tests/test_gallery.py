@@ -124,6 +124,29 @@ def test_text_heatmap_draws_each_weight_under_its_word():
     assert drawn.splitlines() == ["     b", "   a c", " x ██  ", "yz ▒▒▒▒"]
 
 
+HAN = "\u1112\u1161\u11ab"
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "weights", "width", "lines"),
+    [
+        (
+            ["ｆ"],
+            ["ｆ", "x"],
+            [[1], [0]],
+            80,
+            ["   ｆ", "ｆ ██", " x   "],
+        ),  # letters of two columns
+        (["a"], [HAN, "x"], [[1], [0]], 80, ["   a", f"{HAN} ██", " x   "]),  # and a syllable
+        (["a", "b"], ["x"], [[0.2, 0.9]], 80, ["  a b", "x ░░██"]),
+        (["a", "b"], ["x"], [[1, 0]], 1, ["  a", "x ██", "", "  b", "x   "]),
+    ],
+)
+def test_text_heatmap_by_hand(source, target, weights, width, lines):
+    drawn = text_heatmap(Alignment(source, target, np.array(weights, float)), width)
+    assert drawn.splitlines() == lines
+
+
 @pytest.mark.parametrize("width", [20, 40, 80])
 def test_text_heatmap_keeps_to_its_width_and_shows_every_source_word(width):
     words = tuple(f"w{i}" for i in range(37))
