@@ -529,7 +529,7 @@ def test_how_each_language_is_tokenised_cannot_be_changed(tmp_path, monkeypatch)
     main(corpus.split())
     main([*corpus.split(), "--target-tokenizer", "reversible", "--beam", "1"])
     for dry in ([], ["--dry-run"]):
-        with pytest.raises(UserError, match="now TOKENIZER_fr=space: name another folder"):
+        with pytest.raises(UserError, match="now TOKENIZER_fr=space instead of reversible"):
             main([*corpus.split(), "--target-tokenizer", "space", *dry])
 
 
