@@ -64,7 +64,7 @@ def assert_same(found, expected, atol=1e-10):
 class AroundFairseqsLoop(AuthorsSequenceGenerator):
     """The authors' search as it is for models that offer no steps."""
 
-    def _is_for_steps(self, prefix):
+    def _is_for_steps(self):
         return False
 
 
@@ -82,6 +82,7 @@ CASES = {
     "whole runs of words": {"symbols": 192, "beam": 3},
     "few words": {"symbols": 6, "beam": 5},
     "fewest words": {"symbols": 5, "beam": 50},
+    "few words, or none": {"symbols": 6, "beam": 5, "min_len": 0},
     "padding on the left": {"left": True},
     "short": {"max_len_b": 3},
     "as long as the model takes": {"max_len": 4},
@@ -93,6 +94,7 @@ CASES = {
     "no unknown words": {"unk_penalty": float("inf")},
     "temperature": {"temperature": 0.7},
     "prefix": {"prefix": [[7, 6], [PAD, PAD], [9, PAD], [4, 4], [12, PAD]], "min_len": 3},
+    "prefix that ends": {"prefix": [[EOS], [PAD], [5], [EOS], [PAD]], "beam": 1},
     "float32": {"dtype": torch.float32},
     "RNNencdec": {"fixed_context": True},
     "appendix": {"decoder_order": "appendix"},
@@ -176,7 +178,6 @@ def test_the_authors_search_is_the_same_in_steps(case):
     "options",
     [
         {"tokens_to_suppress": ["w1"]},
-        {"prefix": [[EOS], [PAD], [5], [EOS], [PAD]], "beam": 1},
     ],
     ids=str,
 )
@@ -233,6 +234,16 @@ def test_each_sentence_has_its_own_limit_of_length(prefix, alone):
         for hypothesis in beam:
             hypothesis["attention"] = hypothesis["attention"][: len(source)]  # without padding
     assert_same(found, [beam for (beam,) in expected])
+
+
+def test_a_prefix_may_be_the_whole_translation():
+    """fairseq's search repeats one to fill the beam, and never ends if it is empty."""
+    given = [[7, EOS], [EOS, PAD], [9, 4], [4, EOS], [12, 3]]
+    found = search(StepwiseGenerator, [model_of("fast")], prefix=given)
+    only = search(SequenceGenerator, [model_of("reference")], prefix=given, beam=1)
+    begun = [words if EOS not in words else [PAD, PAD] for words in given]
+    beams = search(SequenceGenerator, [model_of("reference")], prefix=begun)
+    assert_same(found, [only[0], only[1], beams[2], only[3], beams[4]])
 
 
 def test_the_least_length_is_above_a_short_sentence_s_own_limit():

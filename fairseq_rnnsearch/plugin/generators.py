@@ -57,11 +57,11 @@ class StepwiseGenerator(SequenceGenerator):
         constraints: Tensor | None = None,
         bos_token: int | None = None,
     ) -> list[list[dict]]:
-        if constraints is not None or not self._is_for_steps(prefix_tokens):
+        if constraints is not None or not self._is_for_steps():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
         return search_in_steps(self, self.model.models, sample, prefix_tokens)
 
-    def _is_for_steps(self, prefix: Tensor | None) -> bool:
+    def _is_for_steps(self) -> bool:
         return (
             type(self.search) is self.search_class
             and all(isinstance(model.decoder, StepwiseDecoder) for model in self.model.models)
@@ -69,7 +69,6 @@ class StepwiseGenerator(SequenceGenerator):
             and self.repeat_ngram_blocker is None
             and self.token_indices_to_suppress is None
             and not self.match_source_len
-            and (prefix is None or not prefix.eq(self.eos).any())
         )
 
     def limits(self, lengths: Tensor) -> Limits:

@@ -201,6 +201,10 @@ class _Search:
             _Sentence(number, max(generator.min_len, int(longest_translation(generator, length))))
             for number, length in enumerate(lengths.tolist())
         ]
+        if prefix is not None:
+            for sentence, given in zip(self._sentences, prefix.tolist(), strict=True):
+                if generator.eos in given:  # the whole translation is given
+                    sentence.longest = min(sentence.longest, given.index(generator.eos))
         self._max_len = max(sentence.longest for sentence in self._sentences)
         self._lprobs: Tensor | None = None
 
