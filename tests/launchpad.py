@@ -331,8 +331,9 @@ def _run(
         mode = os.O_WRONLY | os.O_APPEND if descriptor else os.O_RDONLY
         os.dup2(os.open(path, mode), descriptor)
     sys.stdin = open(0)  # noqa: SIM115
-    # also under shells that ignore Ctrl-C
+    # also under shells that ignore Ctrl-C, and under nohup
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     os.environ.update(environment)
     faulthandler.dump_traceback_later(0.9 * LIMIT)  # says where it hangs, before it is killed
     sys.argv = list(words)

@@ -132,7 +132,8 @@ def test_two_machines(two_and_one, small_corpus, tmp_path):
             for rank in (0, 1)
         )
     ):
-        finished.ok()
+        # torchrun may show that the other one, which had its store, has ended first
+        assert finished.rc == 0, finished.tail()
     assert_equal_folders(tmp_path, folder / "two")
 
 
