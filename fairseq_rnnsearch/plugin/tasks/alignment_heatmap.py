@@ -110,10 +110,10 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 and for either with --upsample-primary, which repeats pairs and not their links.
         """
         files, folders = self._guidance, utils.split_paths(self.cfg.data)
-        given = "--guided-alignment" if files else "--load-alignments"
-        if (files or self.cfg.load_alignments) and self.cfg.upsample_primary != 1:
+        option = self._links_option
+        if option and self.cfg.upsample_primary != 1:
             raise UserError(
-                f"{given} and --upsample-primary {self.cfg.upsample_primary}: this would repeat "
+                f"{option} and --upsample-primary {self.cfg.upsample_primary}: this would repeat "
                 "pairs without their links; drop one of them"
             )
         if not files:
@@ -151,6 +151,13 @@ class AlignmentHeatmapTask(ParallelDataTask):
     def _guidance(self) -> list[str]:
         return utils.split_paths(self.cfg.guided_alignment) if self.cfg.guided_alignment else []
 
+    @property
+    def _links_option(self) -> str | None:
+        """The option that gives the training data links, or None."""
+        if self._guidance:
+            return "--guided-alignment"
+        return "--load-alignments" if self.cfg.load_alignments else None
+
     # models and updates
 
     def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
@@ -172,8 +179,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             UserError: as ``check_guidance``.
         """
         self._criterion = super().build_criterion(cfg, from_checkpoint)
-        if self._guidance or self.cfg.load_alignments:
-            option = "--guided-alignment" if self._guidance else "--load-alignments"
+        if option := self._links_option:
             check_guidance(self._model, self._criterion, option)
         return self._criterion
 
