@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # How fast the model trains on this machine's CPU: with the reference and the fast kernels, with
-# bfloat16, beside the time of its matrix products alone, fairseq's lstm and, where it is installed,
-# Joey NMT. Writes benchmark.json and prints a table last.
+# bfloat16, beside the time of its matrix products alone and fairseq's lstm. Writes benchmark.json and
+# prints a table last.
 #
-#     bash recipes/benchmark.sh [--sizes paper multi30k] [--growth multi30k] [--rounds 7]
-#                               [--candidates fast bfloat16 lstm] [--threads 2] [--json FILE]
+#     bash recipes/benchmark.sh [--sizes paper multi30k] [--rounds 7] [--threads 2] [--json FILE]
+#                               [--candidates fast bfloat16 lstm]
 #
 # Let nothing else run meanwhile. Where something must: --threads 1 --cpu-time.
 
@@ -14,7 +14,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 for argument; do # before the environment is made
     case ${argument%%=*} in
         -h | --help) show_help && exit ;;
-        --sizes | --growth | --rounds | --candidates | --passes) ;;
+        --sizes | --rounds | --candidates | --passes) ;;
         --threads | --cpu-time | --json) ;;
         -*) die "unknown option $argument (--help shows the options)" ;;
     esac

@@ -3,7 +3,6 @@
 import importlib
 import json
 import os
-import random
 import sys
 
 import pytest
@@ -32,41 +31,31 @@ def test_a_part_goes_on_with_what_it_lacks(measure, tmp_path, monkeypatch):
             "third": lambda: asked.append("third") or bounded(2, 2),
         }
 
-    monkeypatch.setitem(measure.PARTS, "training", part)
-    device = measure.Device("cpu", tmp_path, None)
-    assert not measure.measure("training", device)
+    monkeypatch.setitem(measure.PARTS, "search", part)
+    device = measure.Device("cpu", tmp_path)
+    assert not measure.measure("search", device)
     assert asked == ["first", "second", "third"]
     shown = measure.table(tmp_path)
     assert "second: FAILED, ZeroDivisionError" in shown and "ABOVE" not in shown
     works.append(1)
     asked.clear()
-    assert measure.measure("training", device) and asked == ["second"]
+    assert measure.measure("search", device) and asked == ["second"]
     lines = measure.table(tmp_path).splitlines()
     assert [line.split()[:2] for line in lines[2:]] == [
         *(["first", "5"], ["third", "2"]),
         *(["second:", "at"], ["second:", "later"]),
     ]
     assert ["ABOVE" in line for line in lines[2:]] == [False, False, True, False]
-    result = json.loads((tmp_path / "training.json").read_text())
-    (tmp_path / "training.json").write_text(json.dumps(result | {"machine": "another"}))
+    result = json.loads((tmp_path / "search.json").read_text())
+    (tmp_path / "search.json").write_text(json.dumps(result | {"machine": "another"}))
     with pytest.raises(SystemExit, match="of another machine"):
-        measure.measure("training", device)
-    assert "RNNsearch-50 16 h (paper: 111), RNNsearch-50* 37.1 h" in measure.table(tmp_path)
-
-
-def little_corpus(folder):
-    """Training text of two languages, for its lengths."""
-    draw, words = random.Random(0), [f"w{i}" for i in range(30)]
-    for language in ("en", "fr"):
-        lines = (" ".join(draw.choices(words, k=draw.randint(3, 9))) for _ in range(120))
-        (folder / f"train.{language}").write_text("".join(f"{line}.\n" for line in lines))
-    return folder
+        measure.measure("search", device)
 
 
 @pytest.mark.slow
 def test_all_parts_run_at_tiny_sizes(tmp_path):
     environment = os.environ | {"PYTHON": sys.executable, "OUT": str(tmp_path / "out")}
-    environment |= {"DEVICE": "cpu", "DATA": str(little_corpus(tmp_path))}
+    environment["DEVICE"] = "cpu"
 
     def measure(*part):
         command = ["bash", str(ROOT / "recipes/gpu/measure.sh"), *part]
@@ -78,9 +67,9 @@ def test_all_parts_run_at_tiny_sizes(tmp_path):
     parts = {path.stem for path in (tmp_path / "out").glob("*.json")}
     for part in (*parts, "table"):
         assert part == "table" or f"\n{part} (a CPU, tiny sizes" in ran.stdout
-    assert len(parts) == 8 and "auto kernels, float32" in ran.stdout
+    assert len(parts) == 5 and "auto kernels, float32" in ran.stdout
     again = measure("search")
     assert "measuring" not in again.stderr and again.stdout == ran.stdout
     assert "must be one of correctness" in measure("speed").stderr
     environment["DEVICE"] = "cuda"
-    assert "torch finds no GPU" in measure("resume").stderr
+    assert "torch finds no GPU" in measure("memory").stderr

@@ -17,7 +17,6 @@ from fairseq_rnnsearch.kernels.gpu import GPU
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 
-ROOT = Path(__file__).resolve().parents[2]
 # a number, one of ``bounded``, or several of them by name
 Measured = float | dict[str, "Measured | str"]
 Measurements = dict[str, Callable[[], Measured]]
@@ -33,12 +32,11 @@ class Device:
 
     Args:
         name: ``cuda``; or ``cpu``: sizes are tiny then, and what only a GPU has is left out.
-        out: where results and whatever they need go.
-        data: a folder with parallel text, or None.
+        out: where results go.
     """
 
-    def __init__(self, name: str, out: Path, data: Path | None) -> None:
-        self.torch, self.out, self.data = torch.device(name), out, data
+    def __init__(self, name: str, out: Path) -> None:
+        self.torch, self.out = torch.device(name), out
         self.is_gpu = name == "cuda"
         self.size: Size = SIZES["paper" if self.is_gpu else "tiny"]
         self.task = task_of(self.size)

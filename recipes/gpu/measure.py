@@ -13,24 +13,18 @@ import torch
 from fairseq_rnnsearch.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "recipes"), str(ROOT / "recipes/benchmark"), str(ROOT / "tests")]
+sys.path += [str(ROOT / "recipes/benchmark"), str(ROOT / "tests")]
 import correctness  # noqa: E402
 import speed  # noqa: E402
-import trainings  # noqa: E402
 from device import Device, Measured  # noqa: E402
-from reporting.paper import TRAINING  # noqa: E402
 
 PARTS = {
     "correctness": correctness.correctness,
     "waits": speed.waits,
     "profile": speed.profile,
-    "training": trainings.training,
-    "lengths": trainings.lengths,
     "search": speed.search,
     "memory": speed.memory,
-    "resume": trainings.resume,
 }
-TABLE_2 = ("RNNsearch-50", "RNNsearch-50*")
 
 
 def measure(part: str, device: Device) -> bool:
@@ -68,14 +62,11 @@ def table(out: Path) -> str:
             continue
         result = json.loads(path.read_text(encoding="utf-8"))
         lines.append(f"\n{part} ({result['machine']}, torch {result['torch']})")
-        of_speed = part in ("training", "lengths") and "tiny" not in result["machine"]
         for name, measured in result["found"].items():
             for title, value, bound, where in _rows(name, measured):
                 line = f"  {title[:76]:76} {value:12.5g}"
                 if bound is not None:
                     line += f"{' ' if value <= bound else ' ABOVE'} {bound:g} {where}"
-                elif of_speed and title == name:
-                    line += f"  {_hours(value)}"
                 lines.append(line)
         lines += [f"  {name}: FAILED, {why[:200]}" for name, why in result["failed"].items()]
     return "\n".join(lines) or "nothing has been measured yet"
@@ -92,29 +83,18 @@ def _rows(title: str, measured: Measured) -> Iterator[tuple[str, float, float | 
             yield from _rows(f"{title}: {name}", inner)
 
 
-def _hours(updates: float) -> str:
-    """Return how long trainings of the paper's Table 2 take at so many updates a second."""
-    rows = {name: TRAINING[name] for name in TABLE_2}
-    return ", ".join(
-        f"{name} {row.updates / updates / 3600:.3g} h (paper: {row.hours})"
-        for name, row in rows.items()
-    )
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("part", choices=[*PARTS, "table"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
-    parser.add_argument("--data", type=Path)
     options = parser.parse_args()
     if options.part == "table":
         print(table(options.out))
         return 0
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("torch finds no GPU here (DEVICE=cpu tries the program at tiny sizes)")
-    data = options.data.resolve() if options.data else None
-    return not measure(options.part, Device(options.device, options.out.resolve(), data))
+    return not measure(options.part, Device(options.device, options.out.resolve()))
 
 
 if __name__ == "__main__":

@@ -7,29 +7,23 @@
 # correctness      gradients beside float64; the authors' numbers and searches; a CPU's translations
 # waits            how often an update and a step of search wait, as torch counts it
 # profile          milliseconds of each pass, launches, and the longest kernels
-# training         updates/s by fairseq-train at 80 x 30 x 30; hours for the paper's Table 2
-# lengths          the same at 80 pairs of real lengths, up to 50 words
 # search           sentences/s with beam 12, fairseq's lstm beside it
 # memory           what an update and a search take
-# resume           whether a training resumes bit for bit, by deterministic algorithms
 #
 # Each part takes less than nine minutes and leaves OUT/PART.json, whole after each measurement: what
 # is in it is not measured again (remove the file to repeat it), and what failed is tried again.
-# What the commands said is in OUT/logs. BLEU on a GPU: VENV=none bash recipes/multi30k/run.sh.
+# BLEU on a GPU: VENV=none bash recipes/multi30k/run.sh.
 #
 # PYTHON  the Python that has this package installed (default: python3)
-# DATA    a folder with train.en and train.fr, plain or as .gz, whose lengths the part lengths takes;
-#         without it lengths are drawn
 # OUT     where results go, one folder for each machine (default: runs/gpu)
 # DEVICE  cuda, or cpu to try the program at tiny sizes
 
 set -euo pipefail
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-: "${PYTHON:=python3}" "${DATA:=}" "${OUT:=runs/gpu}" "${DEVICE:=cuda}"
-PARTS=(correctness waits profile training lengths search memory resume)
+: "${PYTHON:=python3}" "${OUT:=runs/gpu}" "${DEVICE:=cuda}"
+PARTS=(correctness waits profile search memory)
 export PYTHONPATH=$HERE/../..${PYTHONPATH:+:$PYTHONPATH}
-export CUBLAS_WORKSPACE_CONFIG=:4096:8 # for deterministic algorithms
 
 die() {
     echo "error: $*" >&2
@@ -47,8 +41,7 @@ mkdir -p "$OUT"
 failed=0
 for part in ${1:-"${PARTS[@]}"}; do
     [[ $part != table ]] || break
-    timeout -k 10 540 "$PYTHON" "$HERE/measure.py" "$part" --out "$OUT" --device "$DEVICE" \
-        ${DATA:+--data "$DATA"} ||
+    timeout -k 10 540 "$PYTHON" "$HERE/measure.py" "$part" --out "$OUT" --device "$DEVICE" ||
         { failed=1 && echo "error: part $part is not complete: run it again to go on" >&2; }
 done
 "$PYTHON" "$HERE/measure.py" table --out "$OUT" --device "$DEVICE"
