@@ -30,7 +30,7 @@ ALLOWED = {
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures", "data"},
     "decoding": {"c_library"},
-    "plugin.models": {"data", "kernels", "model", "paper.network", "runs"},
+    "plugin.models": {"kernels", "model", "paper.network", "runs"},
     "plugin.generators": {"decoding"},
     "plugin.optim": {"c_library", "devices", "runs"},
     "plugin.criterions": {"decoding", "kernels", "plugin.models", "runs"},

@@ -4,7 +4,6 @@ import io
 import re
 import subprocess
 import sys
-import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -275,67 +274,9 @@ def test_trainings_of_one_program_are_judged_each_for_itself(small_corpus, tmp_p
     assert all((tmp_path / f"after-{n}" / "checkpoint_best.pt").exists() for n in (4, 1))
 
 
-def test_from_pretrained(learned):
-    program = """
-import sys
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
-folder, data = sys.argv[1:]
-hub = RNNSearchModel.from_pretrained(folder, "checkpoint_last.pt", data_name_or_path=data)
-print(hub.translate(["red house bird", "calm tree"], beam=3))
-"""
-    finished = run("python", "-c", program, learned.folder, learned.corpus.data).ok()
-    assert finished.out.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
-
-
-def test_from_pretrained_of_an_archive_with_its_codes(learned, tmp_path):
-    (tmp_path / "codes").write_text("#version: 0.2\nr e\n")
-    checkpoint = learned.folder / "checkpoint_last.pt"
-    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
-        archive.add(checkpoint, "model/model.pt")
-        archive.add(tmp_path / "codes", "model/bpecodes")
-    program = """
-import sys
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
-archive, data = sys.argv[1:]
-hub = RNNSearchModel.from_pretrained(archive, data_name_or_path=data, bpe="subword_nmt")
-print(hub.apply_bpe("red"))
-"""
-    finished = run("python", "-c", program, tmp_path / "model.tar.gz", learned.corpus.data).ok()
-    assert finished.out.splitlines()[-1] == "re@@ d"
-
-
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ("no-model", "no-model does not exist; expected a folder with a checkpoint"),
-        ("en-fr", "en-fr is a model as a folder, .* fairseq_rnnsearch.load opens it"),
-        (EN_FR, "en-fr is a model as a folder, .* fairseq_rnnsearch.load opens it"),
-    ],
-)
-def test_from_pretrained_of_no_checkpoint(given, said):
-    with pytest.raises(UserError, match=said):
-        RNNSearchModel.from_pretrained(given)
-
-
-def test_from_pretrained_uses_no_path_that_a_checkpoint_names(learned, tmp_path):
-    program = """
-import sys, torch
-from omegaconf import OmegaConf
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
-folder, data, out = sys.argv[1:]
-with torch.serialization.safe_globals([]):
-    state = torch.load(f"{folder}/checkpoint_last.pt", weights_only=False)
-state["cfg"]["bpe"] = {"_name": "subword_nmt", "bpe_codes": "/no/such/codes", "bpe_separator": "@@"}
-state["cfg"]["tokenizer"] = {"_name": "moses", "source_lang": "xx", "target_lang": "yy"}
-state["cfg"]["generation"]["replace_unk"] = "/no/such/dictionary"
-state["cfg"]["task"]["heatmap_dir"] = f"{out}/pictures"
-torch.save(state, f"{out}/model.pt")
-hub = RNNSearchModel.from_pretrained(out, data_name_or_path=data, beam=3)
-print(hub.bpe, hub.tokenizer, hub.align_dict, hub.cfg.generation.beam, hub.translate("calm tree"))
-"""
-    finished = run("python", "-c", program, learned.folder, learned.corpus.data, tmp_path).ok()
-    assert finished.out.splitlines()[-1] == "None None None 3 arbre calme"
-    assert not (tmp_path / "pictures").exists()
+def test_from_pretrained_names_load(learned):
+    with pytest.raises(UserError, match="use fairseq_rnnsearch.load"):
+        RNNSearchModel.from_pretrained(learned.folder)
 
 
 def test_data_loading_processes_give_the_same_batches_and_end_in_silence(small_corpus, tmp_path):

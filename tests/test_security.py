@@ -11,7 +11,6 @@ import signal
 import struct
 import subprocess
 import sys
-import tarfile
 import zipfile
 from argparse import Namespace
 from pathlib import Path
@@ -33,8 +32,6 @@ from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.plain_text import settings_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.authors_parameters import _read_arrays
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
-from fairseq_rnnsearch.plugin.models.hub import _unpacked
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides, read_value
 
@@ -256,52 +253,6 @@ def test_torch_itself_is_as_without_the_package(tmp_path):
 # --- archives -----------------------------------------------------------------------------------
 
 
-def member(name, kind=tarfile.REGTYPE, content=b""):
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname, info.size = kind, "/etc/passwd", len(content)
-    return info, io.BytesIO(content)
-
-
-HOSTILE_MEMBERS = {
-    "a path that climbs": [member("model/a"), member("model/../../b")],
-    "a path that climbs at once": [member("../x")],
-    "a link": [member("model/link", tarfile.SYMTYPE)],
-    "a device": [member("model/null", tarfile.CHRTYPE)],
-}
-
-
-@pytest.mark.parametrize("name", HOSTILE_MEMBERS)
-def test_archives_stay_in_their_folder(tmp_path, name):
-    path = tmp_path / "model.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        for info, content in HOSTILE_MEMBERS[name]:
-            archive.addfile(info, content)
-    with pytest.raises(UserError, match=r"model\.tar\.gz cannot be unpacked"):
-        RNNSearchModel.from_pretrained(str(path))
-    assert [path.name for path in tmp_path.iterdir()] == ["model.tar.gz"]
-
-
-@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
-@pytest.mark.parametrize("damage", ["cut", "altered"])
-def test_damaged_archives(tmp_path, kind, damage):
-    path = tmp_path / f"model.tar.{kind}"
-    with tarfile.open(path, f"w:{kind}") as archive:
-        archive.addfile(*member("model/a", content=os.urandom(10**5)))
-    content = path.read_bytes()
-    middle = len(content) // 2
-    content = content[:middle] + (bytes(10**4) + content[middle + 10**4 :]) * (damage == "altered")
-    path.write_bytes(content)
-    with pytest.raises(UserError, match=r"cannot be unpacked .*: name a folder") as caught:
-        RNNSearchModel.from_pretrained(str(path))
-    assert "\n" not in str(caught.value)
-
-
-def test_an_archive_of_another_kind(tmp_path):
-    (tmp_path / "model.zip").write_bytes(b"PK")
-    with pytest.raises(UserError, match=r"model\.zip cannot be unpacked .*: name a folder"):
-        RNNSearchModel.from_pretrained(str(tmp_path / "model.zip"))
-
-
 def test_text_that_grows_without_bound(tmp_path, monkeypatch):
     monkeypatch.setattr(text_files, "MOST", 10**6)
     assert text_files.unpack(gzip.compress(bytes(10**6)), "train.en.gz") == bytes(10**6)
@@ -353,7 +304,6 @@ READERS = {
     "train.bin": lambda folder: check_binarised(folder / "train", 9),
     "model.pt": lambda folder: read_checkpoint(folder / "model.pt"),
     "model.npz": lambda folder: _read_arrays(folder / "model.npz"),
-    "model.tar.gz": lambda folder: _unpacked(str(folder / "model.tar.gz"), str(folder)),
 }
 
 

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
 from fairseq_rnnsearch.paper.network import INITIALIZATIONS, initialize
-from fairseq_rnnsearch.plugin.models.hub import from_pretrained
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, add_younger_options
 from fairseq_rnnsearch.plugin.models.rnnsearch_decoder import RNNSearchDecoder
 from fairseq_rnnsearch.plugin.models.rnnsearch_encoder import RNNSearchEncoder
@@ -118,9 +117,9 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         return model
 
     @classmethod
-    def from_pretrained(cls, model_name_or_path: str, *args, **options) -> object:
-        """See ``hub.from_pretrained``."""
-        return from_pretrained(cls, model_name_or_path, *args, **options)
+    def from_pretrained(cls, model_name_or_path: str, *args, **options) -> None:
+        """Refuse: fairseq's function unpickles what it is given."""
+        raise UserError("from_pretrained does not read this model: use fairseq_rnnsearch.load")
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
         """Check that there is something to learn, and warn about what will train poorly.
