@@ -12,13 +12,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_rnnsearch.decoding.search import (
-    AuthorsLimits,
     Limits,
     SecondAttempts,
     StepwiseDecoder,
     search_in_steps,
 )
 from fairseq_rnnsearch.decoding.search.authors_search import REPLACED
+from fairseq_rnnsearch.errors import UserError
 
 
 class RepeatBlocker(NGramRepeatBlock):
@@ -43,8 +43,6 @@ class RepeatBlocker(NGramRepeatBlock):
 class StepwiseGenerator(SequenceGenerator):
     """As ``fairseq.sequence_generator.SequenceGenerator``, but n-grams are blocked."""
 
-    search_class = BeamSearch
-
     def __init__(self, models, tgt_dict, **options) -> None:
         super().__init__(models, tgt_dict, **options)
         if size := options.get("no_repeat_ngram_size"):
@@ -63,7 +61,7 @@ class StepwiseGenerator(SequenceGenerator):
 
     def _is_for_steps(self) -> bool:
         return (
-            type(self.search) is self.search_class
+            type(self.search) is BeamSearch
             and all(isinstance(model.decoder, StepwiseDecoder) for model in self.model.models)
             and self.lm_model is None
             and self.repeat_ngram_blocker is None
@@ -76,43 +74,17 @@ class StepwiseGenerator(SequenceGenerator):
         return Limits()
 
 
-class AuthorsBeamSearch(BeamSearch):
-    """Candidates of one step of fairseq's search, limited as by the authors' program."""
-
-    needs_src_lengths = True
-
-    def __init__(self, tgt_dict) -> None:
-        super().__init__(tgt_dict)
-        self.stop_on_max_len = AuthorsLimits.stops_at_longest
-
-    def step(
-        self,
-        step: int,
-        lprobs: Tensor,
-        scores: Tensor | None,
-        prev_output_tokens: Tensor | None = None,
-        original_batch_idxs: Tensor | None = None,
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Choose candidates as ``fairseq.search.Search.step`` does."""
-        if step == 0:
-            self._limits = AuthorsLimits(self.eos, self.src_lengths, lprobs.size(1))
-        last = None if step == 0 else prev_output_tokens[:, -1].view(lprobs.shape[:2])
-        self._limits.forbid(step, lprobs, last, slice(None))
-        candidates, words, beams = super().step(
-            step, lprobs, scores, prev_output_tokens, original_batch_idxs
-        )
-        return self._limits.accept(words, candidates), words, beams
-
-    def prune_sentences(self, batch_idxs: Tensor) -> None:
-        """Keep these rows: the generator has finished the others."""
-        self._limits.keep(batch_idxs)
-
-
 class AuthorsSequenceGenerator(SecondAttempts, StepwiseGenerator):
-    """fairseq's generator around ``AuthorsBeamSearch``, with the authors' second attempts."""
+    """The authors' search, as fairseq's generator.
 
-    search_class = AuthorsBeamSearch
+    Raises:
+        UserError: if only fairseq's own search can run.
+    """
 
     def __init__(self, models, tgt_dict, **options) -> None:
-        options |= REPLACED | {"search_strategy": AuthorsBeamSearch(tgt_dict), "min_len": 0}
-        super().__init__(models, tgt_dict, **options)
+        super().__init__(models, tgt_dict, **options | REPLACED | {"min_len": 0})
+        if not self._is_for_steps():
+            raise UserError(
+                "--authors-search is a plain beam search with this package's models: without "
+                "sampling, constraints, --match-source-len, --no-repeat-ngram-size or --lm-path"
+            )

@@ -331,9 +331,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 " after a tab behind its sentence"
             )
         if seq_gen_cls is None and self.cfg.authors_search:
-            for option in ("sampling", "match_source_len", "constraints"):
-                if getattr(args, option, False):
-                    raise UserError(f"--authors-search is a beam search: drop {option_of(option)}")
             for option, default in _NOT_OF_THE_AUTHORS.items():
                 if getattr(args, option, default) != default:
                     raise UserError(
