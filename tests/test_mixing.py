@@ -275,7 +275,7 @@ def test_trainings_of_one_program_are_judged_each_for_itself(small_corpus, tmp_p
 
 
 def test_from_pretrained_names_load(learned):
-    with pytest.raises(UserError, match="use fairseq_rnnsearch.load"):
+    with pytest.raises(UserError, match="use fairseq_rnnsearch"):
         RNNSearchModel.from_pretrained(learned.folder)
 
 

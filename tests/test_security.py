@@ -2,7 +2,6 @@
 
 import ast
 import gzip
-import io
 import os
 import pickle
 import re
