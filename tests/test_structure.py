@@ -10,6 +10,8 @@ import commands
 import pytest
 from commands import ROOT, run_process
 
+pytest_plugins = ["trained"]
+
 PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_rnnsearch"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -231,6 +233,25 @@ def test_commands_are_mended_in_either_order_of_imports(order, tmp_path):
     )
     refused = commands.run("python", "-c", program)
     assert refused.error() == "--batch-size 0: must be 1 or more"
+
+
+LATE = """
+import sys
+from fairseq_rnnsearch.runs import mends
+import fairseq.sequence_scorer
+mends.mend_fairseq()
+print([name for name in sys.modules if name.startswith("fairseq_cli.")])
+from fairseq_cli import train
+train.cli_main()
+"""
+
+
+def test_a_program_that_is_imported_after_the_mending_trains(small_corpus, tmp_path):
+    options = f"{commands.TASK} {commands.QUIET} {commands.MODEL} {commands.PAPER}"
+    options += f" --max-update 1 --heatmap-samples 0 --save-dir={tmp_path}"
+    trained = commands.run("python", "-c", LATE, small_corpus.data, options).ok()
+    assert trained.out.splitlines()[0] == "[]"
+    assert (tmp_path / "checkpoint_last.pt").exists()
 
 
 def test_the_table_is_printed():

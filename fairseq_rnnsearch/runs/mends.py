@@ -28,6 +28,7 @@ from fairseq.logging import progress_bar
 from torch.utils.data import dataloader
 
 from fairseq_rnnsearch.errors import shown_in_one_line, training_goes_on
+from fairseq_rnnsearch.import_hook import when_imported
 from fairseq_rnnsearch.runs import (
     checkpoints,
     data_loading,
@@ -50,7 +51,7 @@ class Mend:
     """A replaced attribute.
 
     Attributes:
-        owner: a class or module, or a module's name: it is left alone if it is not loaded.
+        owner: a class or module, or the name of a module, which is never imported for it.
         name: the attribute.
         replacement: returns the new attribute, given the original.
         without: what happens without it.
@@ -189,7 +190,11 @@ def _mend_once() -> None:
     _quieten()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra then leaves errors to the excepthook
     for mend in MENDS:
-        _apply(mend)
+        act = functools.partial(_apply, mend)
+        if isinstance(mend.owner, str):
+            when_imported(mend.owner, act)
+        else:
+            act()
     atexit.register(data_loading.expect_killed_processes)
     atexit.unregister(progress_bar._close_writers)
     atexit.register(training_goes_on(messages.TENSORBOARD)(progress_bar._close_writers))
