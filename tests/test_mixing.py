@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+import yaml
 from commands import (
     LAST_ONLY,
     MODEL,
@@ -258,6 +259,54 @@ def test_hydra(small_corpus, tmp_path):
     log = (tmp_path / "log").read_text()
     assert [log.count(text) for text in ("| valid on 'valid'", "done training")] == [1, 1]
     assert "/no/such/folder" in refused.error()
+
+
+ARCHITECTURES = "rnnsearch_30", "rnnsearch_50", "rnnencdec_30", "rnnencdec_50", "rnnsearch_tiny"
+
+
+@pytest.mark.parametrize("arch", cases(ARCHITECTURES, "rnnencdec_30", "rnnsearch_tiny"))
+def test_a_file_and_a_command_line_train_the_same_architecture(arch, small_corpus, tmp_path):
+    """With the manual's file; only the paper's sizes are too large for a test."""
+    manual = (PACKAGE / "manual" / "train.md").read_text()
+    config = yaml.safe_load(re.search(r"```yaml\n(.*?)```", manual, re.S).group(1))
+    for name in ("common", "task", "checkpoint"):  # which name places
+        del config[name]
+    sizes = {} if arch == "rnnsearch_tiny" else SMALL
+    config["model"] = config["model"] | {"_name": arch} | sizes
+    config["optimization"]["max_update"] = 1
+    options = " ".join(f"--{name.replace('_', '-')} {size}" for name, size in sizes.items())
+    together(
+        lambda: run(
+            "fairseq-hydra-train", hydra_options(tmp_path, small_corpus.data, **config)
+        ).ok(),
+        lambda: train(
+            *(small_corpus.data, tmp_path / "train", f"--arch {arch} {options}"),
+            f"{PAPER} --batch-size 80 --max-update 1 --no-epoch-checkpoints",
+        ).ok(),
+    )
+    saved = [
+        torch.load(tmp_path / folder / "checkpoint_last.pt", weights_only=True)
+        for folder in ("hydra", "train")
+    ]
+    found, expected = (
+        {name: state["cfg"][name] for name in ("model", "task", "criterion", "optimizer")}
+        for state in saved
+    )
+    for options in (found, expected):
+        del options["task"]["save_dir"]
+    assert found == expected
+    shapes = [{name: part.shape for name, part in state["model"].items()} for state in saved]
+    assert shapes[0] == shapes[1]
+
+
+def test_a_file_s_own_values_win_over_the_preset(small_corpus, tmp_path):
+    model = {"_name": "rnnsearch_tiny", "maxout_size": 8}
+    task = {"_name": "alignment_heatmap", "data": str(small_corpus.data), "max_train_words": 9}
+    options = hydra_options(tmp_path, small_corpus.data, model=model, task=task)
+    run("fairseq-hydra-train", options, "optimization.max_update=1").ok()
+    cfg = torch.load(tmp_path / "hydra" / "checkpoint_last.pt", weights_only=True)["cfg"]
+    sizes = cfg["model"]["maxout_size"], cfg["model"]["attention_size"]
+    assert (*sizes, cfg["task"]["max_train_words"]) == (8, 128, 9)
 
 
 def test_trainings_of_one_program_are_judged_each_for_itself(small_corpus, tmp_path):

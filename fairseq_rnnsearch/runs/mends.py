@@ -35,6 +35,7 @@ from fairseq_rnnsearch.runs import (
     evaluated_options,
     locking,
     messages,
+    options,
     preprocessing,
     printed_alignment,
     processes,
@@ -114,6 +115,13 @@ MENDS = (
             without="values that make no sense end in a traceback or do nothing silently",
         )
         for name in _PROGRAMS
+    ),
+    *(
+        Mend(
+            *(f"fairseq_cli.{name}", "add_defaults", _around(options.fill_presets)),
+            without="fairseq-hydra-train ignores the preset that a file names",
+        )
+        for name in ("hydra_train", "train")
     ),
     Mend(
         *("fairseq_cli.interactive", "buffered_read", lambda _: programs.read_checked),

@@ -5,9 +5,17 @@ import json
 import numbers
 import os
 from argparse import Namespace
+from collections.abc import Callable
 from importlib.util import find_spec
 
-from omegaconf import DictConfig, OmegaConf
+from fairseq.models import (
+    ARCH_CONFIG_REGISTRY,
+    ARCH_MODEL_NAME_REGISTRY,
+    ARCH_MODEL_REGISTRY,
+    MODEL_DATACLASS_REGISTRY,
+)
+from fairseq.tasks import TASK_DATACLASS_REGISTRY
+from omegaconf import DictConfig, OmegaConf, open_dict
 
 from fairseq_rnnsearch.arguments import LARGEST_LENPEN
 from fairseq_rnnsearch.errors import UserError, option_of
@@ -32,6 +40,38 @@ _LEAST = {
 }
 _NOT_IN_THE_PAPERS_ORDER = ("curriculum", "grouped_shuffling")
 _FOLDERS = ("results_path", "destdir", "tensorboard_logdir")
+
+
+def fill_presets(add_defaults: Callable[[DictConfig], None], cfg: DictConfig) -> None:
+    """Let the preset that ``model._name`` names fill what a file leaves out, then the defaults.
+
+    fairseq fills in the defaults first, and the preset then takes them for the user's choice.
+    """
+    groups = {name: _group(cfg, name) for name in ("model", "task")}
+    arch = groups["model"].get("_name")
+    if hasattr(ARCH_MODEL_REGISTRY.get(arch), "check_training"):  # a model of this package
+        dataclasses = {
+            "model": MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]],
+            "task": TASK_DATACLASS_REGISTRY.get(groups["task"].get("_name")),
+        }
+        given = {k: v for group in groups.values() for k, v in group.items() if v is not None}
+        filled = Namespace(**given)
+        ARCH_CONFIG_REGISTRY[arch](filled)
+        for group, dataclass in dataclasses.items():
+            known = getattr(dataclass, "__dataclass_fields__", ())
+            preset = {k: v for k, v in vars(filled).items() if k not in given and k in known}
+            if preset:
+                with open_dict(cfg):
+                    cfg[group] = groups[group] | preset
+    add_defaults(cfg)
+
+
+def _group(cfg: DictConfig, name: str) -> dict:
+    """Return a group of options; a file may give its name alone."""
+    group = cfg.get(name)
+    if isinstance(group, str):
+        return {"_name": group}
+    return OmegaConf.to_container(group) if OmegaConf.is_dict(group) else {}
 
 
 def check_configuration(cfg: DictConfig) -> None:

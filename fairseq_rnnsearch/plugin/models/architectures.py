@@ -18,8 +18,8 @@ def _unless_typed(args: Namespace, **defaults) -> None:
 
 
 def _max_train_words(args: Namespace, words: int) -> None:
-    """Give the limit to the task that has one; ``RNNSearchModel`` warns where the task has none."""
-    if hasattr(args, "max_train_words") and args.max_train_words is None:
+    """Give the limit to a task; ``RNNSearchModel`` warns where the task has none."""
+    if getattr(args, "max_train_words", None) is None:
         args.max_train_words = words
 
 
