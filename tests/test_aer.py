@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_rnnsearch.alignment.evaluation import alignment_error_rate
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main
 from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import (
     NO_LINKS,
@@ -17,11 +16,7 @@ from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import (
     count_links,
     total,
 )
-from fairseq_rnnsearch.alignment.evaluation.links import (
-    SentenceLinks,
-    read_links,
-    read_sentence_pairs,
-)
+from fairseq_rnnsearch.alignment.evaluation.links import SentenceLinks, read_links
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import symmetrise
 from fairseq_rnnsearch.errors import UserError
 
@@ -115,15 +110,10 @@ def test_counts_are_summed_before_the_division():
 
 
 def test_gold_as_hypothesis_has_no_error(hansards, write, capsys):
-    pairs = (hansards / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()
-    source, target = (
-        write(name, "\n".join(pair.split("|||")[side] for pair in pairs) + "\n")
-        for side, name in enumerate(("source", "target"))
-    )
     text = (hansards / "enfr.gold").read_text()
     lines = [" ".join(link for link in line.split() if "-" in link) for line in text.splitlines()]
     sure = write("sure", "\n".join(lines) + "\n")
-    options = "--one-based", "hypothesis", "--source", source, "--target", target
+    options = "--one-based", "hypothesis"
     rows = run(capsys, "aer", "--gold", hansards / "enfr.gold", "--hypothesis", sure, *options)
     assert rows["sentences"] == "447"
     assert rows["gold"] == "links   4038 sure, 17438 possible (the sure included)"
@@ -191,7 +181,7 @@ class Noting:
 
 def test_millions_of_sentences_without_links_cost_next_to_nothing(write, capsys, monkeypatch):
     noting = Noting()
-    monkeypatch.setattr(alignment_error_rate, "resampling_generator", lambda *_: noting)
+    monkeypatch.setattr(np.random, "default_rng", lambda *_: noting)
     links = write("gold", "1 1 1 S\n3000000 1 1\n")
     rows = run(capsys, "aer", "--gold", links, "--hypothesis", links, "--bootstrap", "200")
     assert rows["sentences"].startswith("3000000, 2999998 of them without") and "AER" in rows
@@ -388,49 +378,6 @@ def test_malformed_links(write, case):
     with pytest.raises(UserError) as caught:
         read_links(path, **options)
     assert str(caught.value) == f"{path}{message}"
-
-
-SOURCE, TARGET = "a b c\n\nd\n", "x y\nz\nv w\n"
-OUTSIDE = {
-    # text, options, the whole message after the path; SOURCE stands for its path, TARGET too
-    "source": (
-        *("0-0\n\n1-0\n", {}),
-        ", line 3: found word 1 of the source in '1-0', but sentence 3 of SOURCE has 1 word;"
-        " counted from 0, valid: 0 to 0",
-    ),
-    "target, from 1": (
-        *("1-1 3p3\n\n1-1\n", {}),
-        ", line 1: found word 3 of the target in '3p3', but sentence 1 of TARGET has 2 words;"
-        " counted from 1, valid: 1 to 2",
-    ),
-    "too few lines": (
-        *("0-0\n\n", {}),
-        " has 2 lines but SOURCE has 3; expected a line for each sentence, empty if it has no"
-        " links",
-    ),
-    "too high a sentence": (
-        *("1 1 1\n4 1 1\n", {}),
-        ", line 2: found sentence 4 in '4 1 1', but SOURCE has 3; valid: 1 to 3",
-    ),
-}
-
-
-@pytest.mark.parametrize("case", OUTSIDE)
-def test_links_outside_the_sentences(write, case):
-    text, options, message = OUTSIDE[case]
-    pairs = read_sentence_pairs(write("source", SOURCE), write("target", TARGET))
-    path = write("links", text)
-    with pytest.raises(UserError) as caught:
-        read_links(path, pairs=pairs, **options)
-    message = message.replace("SOURCE", str(pairs.source)).replace("TARGET", str(pairs.target))
-    assert str(caught.value) == f"{path}{message}"
-
-
-def test_links_up_to_the_last_word_are_inside(write):
-    pairs = read_sentence_pairs(write("source", SOURCE), write("target", TARGET))
-    assert read_links(write("links", "2-1\n\n0-1\n"), pairs=pairs).links[2] == links("0-1")
-    file = read_links(write("links", "1 3 2\n"), pairs=pairs)
-    assert len(file.sentences) == 3  # the naacl file shows one
 
 
 # --- the commands ---------------------------------------------------------------------------------

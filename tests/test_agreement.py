@@ -1,6 +1,5 @@
 """--agreement: the weights of both directions joined before links are chosen."""
 
-import argparse
 import json
 
 import pytest
@@ -63,8 +62,7 @@ def test_by_hand(there, back, agreement, method, joined, tmp_path, capsys):
 def test_target_words_choose_forward_and_source_words_back(tmp_path):
     there = jsonl(tmp_path / "there", [[0.6, 0.4, 0.0], [0.0, 0.0, 1.0]], words=("a b", "c"))
     back = jsonl(tmp_path / "back", [[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]], words=("c", "a b"))
-    options = argparse.Namespace(agreement="mean", reverse=[], zero_based=[], one_based=[])
-    found = read_agreed_links(options, {"forward": there, "inverse": back}, {})
+    found = read_agreed_links("mean", {"forward": there, "inverse": back})
     assert [file.links for file in found.values()] == [[{(0, 0)}], [{(0, 0), (1, 0)}]]
 
 
@@ -110,21 +108,10 @@ def test_error_rate(both, tmp_path, capsys):
         run(capsys, "aer", "--gold", tmp_path / "gold", *options[:2], "--agreement", "mean")
 
 
-@pytest.mark.parametrize("unread", ["--format talp", "--source source", "--target target"])
-def test_how_to_read_links_is_not_asked_for_weights(both, unread, capsys):
-    files = ("--forward", both[0], "--inverse", both[1], "--agreement", "mean")
-    with pytest.raises(UserError, match=f"leave out {unread.split()[0]}$"):
-        run(capsys, "symmetrise", "--method", "union", *files, *unread.split())
-
-
 def test_files_that_do_not_fit_are_refused(both, tmp_path, capsys):
-    there, back = both
+    there, _ = both
     options = ("--method", "union", "--agreement", "mean")
     inverse = jsonl(tmp_path / "other", BACK + [BACK[0]], words=("c d", "a b e"))
     message = "sentence 0 has 2 source words and 2 target words .* but 3 and 2 in"
     with pytest.raises(UserError, match=message):
         run(capsys, "symmetrise", "--forward", there, "--inverse", inverse, *options)
-    for option in ("--reverse", "--zero-based", "--one-based"):
-        with pytest.raises(UserError, match="leave out --reverse"):
-            run(capsys, "symmetrise", "--forward", there, "--inverse", back, *options,
-                option, "inverse")  # fmt: skip

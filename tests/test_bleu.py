@@ -109,17 +109,9 @@ def test_resamples_are_those_drawn_sentence_by_sentence():
     assert np.array_equal(resampled_sums(tables, 700, SEED), tables[:, drawn].sum(axis=2))
 
 
-@pytest.mark.parametrize(
-    ("sentences", "resamples", "seed", "message"),
-    [
-        (3, 0, 1, "0 bootstrap resamples: must be at least 1"),
-        (3, 5, -1, "bootstrap seed -1: must be 0 or more"),
-        (0, 5, 1, "no sentences to score"),
-    ],
-)
-def test_impossible_resampling(sentences, resamples, seed, message):
-    with pytest.raises(UserError, match=message):
-        resampled_sums(np.ones((1, sentences, 10)), resamples, seed)
+def test_no_sentences_are_refused():
+    with pytest.raises(UserError, match="no sentences to score"):
+        resampled_sums(np.ones((1, 0, 10)), 5, 1)
 
 
 # --- lengths ------------------------------------------------------------------------------------

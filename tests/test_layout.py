@@ -29,7 +29,7 @@ ALLOWED = {
     "model": {"arguments", "data", "kernels", "paper.equations", "paper.network"},
     "runs": {"arguments", "data", "devices", "import_hook"},
     "alignment.figures": {"data"},
-    "alignment.evaluation": {"alignment.figures", "data"},
+    "alignment.evaluation": {"alignment.figures"},
     "decoding": {"c_library"},
     "plugin.models": {"kernels", "model", "paper.network", "runs"},
     "plugin.generators": {"decoding"},

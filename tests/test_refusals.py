@@ -41,9 +41,7 @@ from omegaconf import OmegaConf
 import fairseq_rnnsearch
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
-from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import Counts, bootstrap_interval
-from fairseq_rnnsearch.alignment.evaluation.links import read_links, read_sentence_pairs
-from fairseq_rnnsearch.alignment.evaluation.symmetrisation import symmetrise
+from fairseq_rnnsearch.alignment.evaluation.links import read_links
 from fairseq_rnnsearch.alignment.figures import (
     Alignment,
     draw_heatmap,
@@ -83,7 +81,6 @@ FILES = {
     "file": b"",
     "one": b"a\n",
     "two": b"b\nc\n",
-    "zero": b"0-0\n\n",
     # links of three sentences, and what does not go with them
     "gold": b"1-1 2p1 2-2\n1-1\n\n",
     "fewer": b"0-0\n0-0\n",
@@ -102,8 +99,6 @@ _EN_FR = Path(fairseq_rnnsearch.__file__).with_name("pretrained") / "en-fr"
 _ALIGN = "rnnsearch-align x --data=data --out=@new"
 _AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
 _TRAIN_FILES = "rnnsearch-train --source=@here/a.en --target=@here/b.fr"
-_DICTIONARY = "rnnsearch-evaluate dictionary --fewest 1 --source=@two --target=@two"
-_DICTIONARY += " --alignments=@zero"
 
 COMMANDS = {  # words of each command, and parts of its one line
     _TEXT: ["train.en has 30 lines", "train.fr has 31 lines"],
@@ -217,17 +212,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_AER} --hypothesis=@fewer": ["@fewer has 2 lines, but @gold has 3 sentences; expected"],
     f"{_AER} --hypothesis=@later": ["@later has links of sentence 4, but @gold has 3"],
     f"{_AER} --symmetrise union": ["belong together: give both or neither"],
-    f"{_AER} --reverse inverse": ["--reverse inverse: there is no such file"],
-    f"{_AER} --zero-based gold --one-based hypothesis gold": [
-        "--zero-based and --one-based both name gold"
-    ],
-    f"{_AER} --source @links": ["--source and --target belong together"],
-    f"{_AER} --gold=@links": ["links holds no links"],
     "rnnsearch-evaluate aer --gold=/dev/zero --hypothesis=@links": ["a device, not"],
-    "rnnsearch-evaluate alignments --alignments=/dev/zero --ids 0 --out=@new": ["a device, not"],
-    f"{_DICTIONARY} --out=@two": ["--source @two would be overwritten by the results"],
-    "rnnsearch-evaluate alignments --ids 0 --format jsonl --out=@here"
-    " --alignments=@here/alignments.jsonl": ["jsonl would be overwritten by the results"],
     "rnnsearch-export en-fr --to-checkpoint=@new --weights int8": [
         "--weights and --to-checkpoint exclude each other"
     ],
@@ -487,7 +472,6 @@ def searching(options):
     return lambda here: training_task(here).build_generator([build_model()], options)
 
 
-SOME = [Counts(2, 2, 3, 1, 2)]
 CALLS = [  # in a folder with a file and a folder, and parts of what is said
     *(
         (lambda here, name=name: usable_device(name, "--device"), f"--device {name!r}: must be cpu")
@@ -547,23 +531,8 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     (save("a/a.png"), "a/a.png cannot be written: No such file or directory"),
     (save("a.png", cmap="greyish"), "cmap 'greyish': must be a colour map of matplotlib"),
     (save("a.png", style="dark"), "style 'dark' is unknown: choose from paper, inverted"),
-    (lambda here: bootstrap_interval(SOME, 0, 1), "0 bootstrap resamples: must be at least 1"),
-    (lambda here: bootstrap_interval(SOME, 9, -1), "seed -1: must be 0 or more"),
-    (
-        lambda here: bootstrap_interval([Counts(0, 0, 0, 0, 0)], 9, 1),
-        "neither hypothesis nor gold holds a link",
-    ),
-    (
-        lambda here: symmetrise(set(), set(), "grow"),
-        "'grow': must be one of intersection, union, grow-diag",
-    ),
     (lambda here: read_links(here / "a"), "a cannot be read: No such file or directory"),
     (lambda here: read_links(here / "latin1"), "latin1, line 2: is not UTF-8"),
-    (lambda here: read_links(here / "file", format="giza"), "must be one of auto, naacl, talp, ph"),
-    (
-        lambda here: read_sentence_pairs(here / "file", here / "lines"),
-        "file has 0 lines but ", "lines has 2;",
-    ),
 ]  # fmt: skip
 
 
@@ -573,7 +542,6 @@ def test_calls(tmp_path, number):
     (tmp_path / "file").touch()
     (tmp_path / "gone").symlink_to("nowhere")
     (tmp_path / "latin1").write_bytes(b"0-0\n\xe9\n")
-    (tmp_path / "lines").write_bytes(b"x\ny\n")
     for name in ("folder", "folder.png"):
         (tmp_path / name).mkdir()
     before = sorted(tmp_path.rglob("*"))

@@ -12,14 +12,13 @@ import numpy as np
 import pytest
 from commands import ROOT, run_process
 from reporting import paper
-from reporting.__main__ import COMMANDS, main
+from reporting.__main__ import main
 from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves
+from reporting.sentences import known_sentences, read_known_words
 from reporting.tables import Column, Table, escaped, fixed, markdown, span
 from sacrebleu.metrics import BLEU, CHRF, TER
 
-from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
-from fairseq_rnnsearch.alignment.evaluation.sentences import known_sentences, read_known_words
 from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
 from fairseq_rnnsearch.alignment.figures.layout import lay_out
 from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
@@ -321,13 +320,6 @@ def test_lengths_command(files, capsys, tmp_path):
 # --- Figure 3 and Table 3 -------------------------------------------------------------------------
 
 
-def test_alignments_command(files, tmp_path):
-    options = ["--alignments", files["alignments"], "--ids", "7,7", "--out", tmp_path / "drawn"]
-    evaluate([*map(str, ["alignments", *options]), "--format", "svg,text"])
-    names = {path.name for path in (tmp_path / "drawn").iterdir()}
-    assert names == {"sentence0007.svg", "sentence0007.txt"}
-
-
 def test_examples_command(files, capsys):
     printed = run(capsys, "examples", *texts(files), "--examples", "1,0")
     titles = re.findall(r"\*\*(.*)\*\*", printed)
@@ -544,12 +536,6 @@ def test_mistakes(files, capsys, tmp_path, monkeypatch, case):
     assert "\n" not in str(caught.value)
     assert capsys.readouterr().out == ""
     assert not Path("o").exists()
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_the_installed_command_names_the_reports_place(command):
-    with pytest.raises(UserError, match=f"python recipes/reporting {command} ..., in a checkout"):
-        evaluate([command, "--help"])
 
 
 def test_a_mistake_is_one_line_for_the_user(files):

@@ -32,12 +32,10 @@ QUICK = {
         "--help",
         "raport",
         "aer --gold /nosuch --hypothesis /nosuch",
+        "aer --help",
+        "symmetrise --help",
     ],
 }
-COMMANDS = "alignments aer symmetrise dictionary replace-unk"
-QUICK["fairseq_rnnsearch.alignment.evaluation"] += [
-    f"{command} --help" for command in f"{COMMANDS} no-unk".split()
-]
 
 # what each command begins with
 MAINS = {

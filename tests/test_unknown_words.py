@@ -1,15 +1,18 @@
-"""Unknown words: the dictionary by hand, replacing as fairseq does, and what the files may hold."""
+"""Unknown words: the dictionary by hand, replacing as fairseq does, and the commands."""
 
 import random
+import sys
 
 import numpy as np
 import pytest
 from fairseq.utils import replace_unk
+from wmt14 import RECIPE
 
-from fairseq_rnnsearch.alignment.evaluation.__main__ import main
-from fairseq_rnnsearch.alignment.evaluation.unknown_words import learn_dictionary, replace_unknown
 from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
-from fairseq_rnnsearch.errors import UsageError, UserError
+
+sys.path.insert(0, str(RECIPE))
+
+from unknown_words import learn_dictionary, main, replace_unknown
 
 SOURCE = ["the red house", "the house", "a red car", "the car"]
 TARGET = ["la maison rouge", "la maison", "une voiture rouge", "la voiture"]
@@ -88,11 +91,10 @@ def files(tmp_path):
     return tmp_path
 
 
-def test_command(files, capsys):
+def test_command(files):
     run("dictionary", files, LEARNED_FROM)
     lines = (files / "out").read_text(encoding="utf-8").splitlines()
     assert dict(line.split() for line in lines) == FOUND
-    assert "out: 4 words" in capsys.readouterr().out
 
 
 @pytest.fixture
@@ -117,21 +119,10 @@ def test_replace_command(translated):
     assert (translated / "out").read_text(encoding="utf-8") == "x B\ny z\n"
 
 
-REPLACE_WRONG = {
-    "no alignment": ("t", "x <unk>\n<unk> z\n", "has no alignment 1, whose translation"),
-    "another translation": ("t", "x y <unk>\ny z\n", "alignment 0 has 2 target words"),
-    "another source": ("s", "a\nc d\n", "alignment 0 has 2 target words and is not that of"),
-    "two translations": ("d", "b B\na A x\n", "d, line 2: found 'a A x'; expected a source word"),
-    "no dictionary": ("d", "b B\na\n", "d, line 2: found 'a'; expected a source word and its"),
-}
-
-
-@pytest.mark.parametrize("name", REPLACE_WRONG)
-def test_mistakes_in_replacing(translated, name):
-    file, text, message = REPLACE_WRONG[name]
-    (translated / file).write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=message):
-        replace(translated, f"--dictionary={translated / 'd'}")
+def test_an_alignment_of_other_sentences_is_refused(translated):
+    (translated / "t").write_text("x y <unk>\ny z\n", encoding="utf-8")
+    with pytest.raises(ValueError, match="shorter"):
+        replace(translated)
     assert not (translated / "out").exists()
 
 
@@ -140,32 +131,8 @@ def test_sentences_without_unknown_words(files, capsys):
     write(files, {**texts, "en": ["a 2", "b 1"], "fr": ["x 3"]})
     options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "known"}
     options |= {"target-dictionary": "fr"}
-    for reference in ("t.en", "t"):
-        with pytest.raises(UsageError, match="must end in their languages, such as "):
-            run("no-unk", files, options | {"reference": reference})
     known = files / "known"
-    (known / "text.fr").mkdir(parents=True)
-    with pytest.raises(UserError, match=r"text\.fr cannot be written: Is a directory"):
-        run("no-unk", files, options)
-    assert not (known / "text.en").exists()
-    (known / "text.fr").rmdir()
+    known.mkdir()
     run("no-unk", files, options)
     assert (known / "text.en").read_text() == "a b\n" and (known / "text.fr").read_text() == "x\n"
     assert "1 of 3 sentence pairs" in capsys.readouterr().out
-
-
-WRONG = {
-    "fewer translations": ("t", "la maison\n", (), "has 4 lines but .* has 1;"),
-    "a link outside": ("links", "0-0\n\n0-3\n\n", (), "line 3: found word 3 of the target"),
-    "no links": ("links", "\n\n\n\n", (), "no two words are linked 2 times"),
-    "no number": ("s", "\n".join(SOURCE), ("--fewest", "0"), "--fewest 0: must be 1 or more"),
-}
-
-
-@pytest.mark.parametrize("name", WRONG)
-def test_mistakes(files, name):
-    file, text, further, message = WRONG[name]
-    (files / file).write_text(text, encoding="utf-8")
-    with pytest.raises(UserError, match=message):
-        run("dictionary", files, LEARNED_FROM, *further)
-    assert not (files / "out").exists()

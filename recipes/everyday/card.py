@@ -8,13 +8,16 @@ every day, and ten of news, names, technical words and long sentences. The card 
 """
 
 import argparse
+import sys
 from pathlib import Path
 
 from sacrebleu.metrics import BLEU, CHRF
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.alignment.evaluation.sentences import read_sentences
 from fairseq_rnnsearch.command_line import program
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from text_files import read_lines
 
 HERE = Path(__file__).parent
 NAMES = {"en": "English", "fr": "French"}
@@ -45,7 +48,7 @@ def main() -> None:
     sentences = [pair[source == "fr"] for pair in outside]
     texts = [options.corpus / f"{part}.{source}" for part in ("train", "valid")]
     texts.append(options.translations)
-    train, valid, tested = (len(read_sentences(path)) for path in texts)
+    train, valid, tested = (len(read_lines(path)) for path in texts)
     shown = [
         f"| {one.source} | {one.text} |"
         for one in model.translate(sentences, options.beam, forbid_unk=True)
@@ -119,7 +122,7 @@ checkout of fairseq_rnnsearch (`--help` says where both come from), with these s
 
 
 def _scores(translations: Path, references: Path) -> str:
-    written, expected = map(read_sentences, (translations, references))
+    written, expected = map(read_lines, (translations, references))
     metrics = BLEU(), CHRF()
     return "\n".join(
         metric.corpus_score(written, [expected]).format(signature=str(metric.get_signature()))

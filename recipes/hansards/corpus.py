@@ -23,12 +23,11 @@ from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
-from fairseq_rnnsearch.alignment.evaluation.sentences import read_sentences
 from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.errors import UserError, counted
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
-from text_files import Pair, read_pairs, read_tatoeba, write_pairs
+from text_files import Pair, read_lines, read_pairs, read_tatoeba, write_pairs
 
 ELIDED = {
     "c'": "ce", "d'": "de", "j'": "je", "jusqu'": "jusque", "l'": "le", "lorsqu'": "lorsque",
@@ -65,7 +64,7 @@ def read(name: str) -> Iterable[Pair]:
 def read_test(path: Path) -> list[Pair]:
     """Read the sentences of the task, lower-cased, in their order."""
     pairs = []
-    for number, line in enumerate(read_sentences(path), start=1):
+    for number, line in enumerate(read_lines(path), start=1):
         english, bar, french = line.lower().partition("|||")
         if not bar:
             raise UserError(f"{path}, line {number} has no |||")

@@ -1,11 +1,12 @@
 """``python recipes/reporting``: texts and logs in, the paper's tables and figures out."""
 
+import argparse
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.alignment.evaluation.subcommands import run_one_of
-from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.command_line import help_text, parser_of, program
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from reporting import bleu_table, examples, lengths, report, scores, training_log, training_table
@@ -29,7 +30,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
-    run_one_of(COMMANDS, "python recipes/reporting", "The paper's tables and figures.", argv)
+    parser = parser_of("python recipes/reporting", "The paper's tables and figures.")
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, (run, add_options, notes) in COMMANDS.items():
+        text = help_text(inspect.getdoc(run))
+        command = subparsers.add_parser(
+            name,
+            help=text.partition("\n")[0],
+            description=text,
+            epilog=help_text(notes),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        add_options(command)
+        command.set_defaults(run=run)
+    options = parser.parse_args(argv)
+    options.run(options)
 
 
 if __name__ == "__main__":

@@ -8,11 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from fairseq_rnnsearch.alignment.evaluation.sentences import add_dictionaries
-from fairseq_rnnsearch.alignment.evaluation.subcommands import add_number
 from reporting import paper
-from reporting.options import check_names
+from reporting.options import add_number, check_names
 from reporting.scores import METRICS, Bootstrap, Comparison, Score, compare
+from reporting.sentences import add_dictionaries
 from reporting.tables import Column, Row, Table, fixed, markdown, span
 from reporting.texts import System, TestSet, add_texts, read_texts
 

@@ -1,10 +1,10 @@
 """`examples`: chosen sentences side by side, the paper's Table 3."""
 
 import argparse
+import re
 from collections.abc import Mapping, Sequence
 
-from fairseq_rnnsearch.alignment.evaluation.drawing import parse_ids
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UsageError, UserError
 from reporting import paper
 from reporting.tables import Column, Table, markdown
 from reporting.texts import System, TestSet, add_texts, read_texts
@@ -57,6 +57,27 @@ def read_choice(options: argparse.Namespace, test: TestSet) -> list[int]:
     if chosen:
         return chosen
     return (test.lengths() >= paper.LONG_SENTENCE).nonzero()[0][:_FEW].tolist()
+
+
+def parse_ids(text: str, count: int | None, option: str) -> list[int]:
+    """Read sentence numbers such as ``"3,17"``, which count from 0 as everywhere.
+
+    Args:
+        text: the option's value.
+        count: the number of sentences, if it is known.
+        option: the option's name, for the message.
+
+    Raises:
+        UsageError: if the text is anything else, or a number is out of range.
+    """
+    ids: list[int] = []
+    for part in text.split(","):
+        if not re.fullmatch(r"\s*[0-9]{1,12}\s*", part):
+            raise UsageError(f"{option} {text!r}: must be sentence numbers, from 0, such as 3,17")
+        ids.append(int(part))
+        if count is not None and ids[-1] >= count:
+            raise UsageError(f"{option}: there is no sentence {ids[-1]}; valid: 0 to {count - 1}")
+    return list(dict.fromkeys(ids))
 
 
 # --- the tables ---------------------------------------------------------------------------------

@@ -16,13 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.evaluation.subcommands import add_number
 from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
 from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
 from reporting.bleu_table import add_resampling
 from reporting.length_curves import draw_length_curves
-from reporting.options import add_list
+from reporting.options import add_list, add_number
 from reporting.scores import Bootstrap, Score, compare
 from reporting.tables import Column, Row, Table, fixed, markdown, span
 from reporting.texts import System, TestSet, add_texts, read_texts

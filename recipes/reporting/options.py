@@ -1,10 +1,44 @@
-"""Options of the commands that may be given several times, such as NAME=VALUE for each system."""
+"""Options that the commands share, such as NAME=VALUE for each system."""
 
 import argparse
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UsageError
+
+
+def add_file(
+    parser: argparse._ActionsContainer, option: str, help: str, required: bool = False
+) -> None:
+    """Add an option that names one file."""
+    parser.add_argument(option, type=Path, required=required, metavar="FILE", help=help)
+
+
+def add_number(
+    parser: argparse._ActionsContainer,
+    option: str,
+    default: int,
+    metavar: str = "N",
+    help: str = "",
+) -> None:
+    """Add an option that is a whole number; its help ends with its default."""
+    help = f"{help} (default: {default})" if help else f"default: {default}"
+    parser.add_argument(option, type=int, default=default, metavar=metavar, help=help)
+
+
+def given_together(options: Mapping[str, object]) -> bool:
+    """Tell whether options that belong together were given.
+
+    Args:
+        options: the value of each option by its name; None and an empty list are not given.
+
+    Raises:
+        UsageError: only some of them were given.
+    """
+    given = [value is not None and value != [] for value in options.values()]
+    if any(given) and not all(given):
+        raise UsageError(f"{' and '.join(options)} belong together: give both or neither")
+    return all(given)
 
 
 def add_list(

@@ -14,19 +14,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_rnnsearch.alignment.evaluation import drawing, sentences
-from fairseq_rnnsearch.alignment.evaluation.subcommands import given_together
-from fairseq_rnnsearch.alignment.figures import Alignment, svg_text
+from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, svg_text
 from fairseq_rnnsearch.alignment.figures.layout import lay_out
 from fairseq_rnnsearch.alignment.figures.page import STYLE
 from fairseq_rnnsearch.alignment.figures.vector import vector_picture
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
-from reporting import bleu_table, examples, lengths, paper, tables, texts
+from reporting import bleu_table, examples, lengths, paper, sentences, tables, texts
 from reporting import training_table as training
 from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves
-from reporting.options import add_list, check_names, named_paths
+from reporting.options import add_list, check_names, given_together, named_paths
 from reporting.scores import METRICS
 
 _TEMPLATES = Path(__file__).parent / "templates"
@@ -147,9 +145,24 @@ def _read_alignments(options: argparse.Namespace) -> dict[str, list[Alignment]]:
     """Read the alignments to draw, by the names of their models."""
     given_together({"--alignments": options.alignments, "--alignment-ids": options.alignment_ids})
     return {
-        name: drawing.chosen_alignments(path, options.alignment_ids, "--alignment-ids")
+        name: _chosen_alignments(path, options.alignment_ids)
         for name, path in named_paths(options.alignments, "--alignments").items()
     }
+
+
+def _chosen_alignments(path: Path, ids: str) -> list[Alignment]:
+    alignments = read_alignments(path)
+    chosen = []
+    for number in examples.parse_ids(ids, None, "--alignment-ids"):
+        if number not in alignments:
+            raise UserError(
+                f"--alignment-ids: {path} has no sentence {number}; its {len(alignments)} sentences"
+                f" are between {min(alignments)} and {max(alignments)}"
+            )
+        chosen.append(alignments[number])
+        if not chosen[-1].weights.size:
+            raise UserError(f"--alignment-ids: sentence {number} of {path} has no words to draw")
+    return chosen
 
 
 def _length_curves(bins: Sequence[lengths.Bin], names: Sequence[str], fewest: int) -> list[Picture]:

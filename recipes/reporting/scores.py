@@ -28,10 +28,6 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from fairseq_rnnsearch.alignment.evaluation.resampling import (
-    percentile_interval,
-    resampling_generator,
-)
 from fairseq_rnnsearch.errors import UserError
 
 if TYPE_CHECKING:
@@ -149,9 +145,9 @@ def resampled_sums(tables: np.ndarray, resamples: int, seed: int) -> np.ndarray:
         ``(systems, resamples, columns)``.
 
     Raises:
-        UserError: there are no sentences; and as `resampling_generator`.
+        UserError: there are no sentences.
     """
-    generator = resampling_generator(resamples, seed)
+    generator = np.random.default_rng(seed)
     sentences = tables.shape[1]
     if not sentences:
         raise UserError("no sentences to score; at least one is needed")
@@ -204,6 +200,12 @@ def compare(
     signature.update("bs", bootstrap.resamples)
     signature.update("seed", bootstrap.seed)
     return Comparison(scores, tables.shape[1], f"{METRICS[name].signature}|{signature}")
+
+
+def percentile_interval(values: np.ndarray) -> tuple[float, float]:
+    """Return the interval that contains 95% of the values."""
+    low, high = np.quantile(values, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def _p_value(differences: np.ndarray, difference: float) -> float:

@@ -12,16 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.evaluation.sentences import (
+from fairseq_rnnsearch.errors import UserError, counted
+from reporting import paper
+from reporting.options import add_file, add_list, check_names, given_together, named_paths
+from reporting.sentences import (
     known_sentences,
     read_as_many,
     read_known_words,
     read_sentences,
 )
-from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file, given_together
-from fairseq_rnnsearch.errors import UserError, counted
-from reporting import paper
-from reporting.options import add_list, check_names, named_paths
 
 Texts = Mapping[str, list[str]]
 """Sentences by their kind, "tokens" or "detokenised"; a kind that was not given is missing."""

@@ -8,8 +8,6 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 source "$HERE/models.sh"
 use_training_folder
 
-evaluate() { python -P -m fairseq_rnnsearch.alignment.evaluation "$@"; }
-
 # detokenise NAME: makes NAME.text of NAME.tokens, in $PARTIAL
 detokenise() {
     python -P -m fairseq_rnnsearch.inference.tokenizing --join --language fr --tokenizer "$TOKENIZER" \
@@ -35,9 +33,9 @@ generate() {
 replace_unknown() {
     local -a dictionary=()
     [[ $3 = copy ]] || dictionary=(--dictionary "$(dictionary_of "$1")/dictionary")
-    evaluate replace-unk --source "$(tokens_of "$2").en" --translations "$PARTIAL/all.tokens" \
-        --alignments "$PARTIAL/alignments/alignments.jsonl" --out "$PARTIAL/$3.tokens" \
-        ${dictionary[@]+"${dictionary[@]}"}
+    python "$HERE/unknown_words.py" replace-unk --source "$(tokens_of "$2").en" \
+        --translations "$PARTIAL/all.tokens" --alignments "$PARTIAL/alignments/alignments.jsonl" \
+        --out "$PARTIAL/$3.tokens" ${dictionary[@]+"${dictionary[@]}"}
     detokenise "$3"
 }
 
@@ -63,7 +61,8 @@ translate() {
 # choose_without_unknown TEST: makes text and data of its sentences without unknown words
 choose_without_unknown() {
     mkdir -- "$PARTIAL"
-    evaluate no-unk --source "$(tokens_of "$1").en" --reference "$(tokens_of "$1").fr" \
+    python "$HERE/unknown_words.py" no-unk --source "$(tokens_of "$1").en" \
+        --reference "$(tokens_of "$1").fr" \
         --source-dictionary "$DATA/dict.en.txt" --target-dictionary "$DATA/dict.fr.txt" \
         --out "$PARTIAL"
     [[ -s $PARTIAL/text.en ]] || return 0
@@ -85,7 +84,7 @@ learn_dictionary() {
     logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.inference.align \
         "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh --device "${DEVICE:-$(gpu_or_cpu)}"
-    evaluate dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
+    python "$HERE/unknown_words.py" dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
     rm -- "$PARTIAL"/text.*
 }

@@ -1,9 +1,4 @@
-"""Links between words, and unknown words: ``rnnsearch-evaluate COMMAND``.
+"""Links between words, judged and joined: ``rnnsearch-evaluate aer`` and ``symmetrise``.
 
-    aer, symmetrise                       hard alignments against gold links
-    alignments                            chosen alignments as pictures
-    dictionary, replace-unk, no-unk       unknown words
-
-`alignment_error_rate` and `symmetrisation` work on `links`, and `unknown_words` on texts and links.
-The paper's tables and figures are made by ``python recipes/reporting``.
+`alignment_error_rate`, `agreement` and `symmetrisation` work on `links`.
 """

@@ -1,4 +1,4 @@
-"""``rnnsearch-evaluate``: word links scored against human links, and unknown words.
+"""``rnnsearch-evaluate``: word links scored against human links, or joined.
 
 The 447 Hansards sentences, aligned by an English-French model and by a French-English model,
 each of which wrote its own source word first:
@@ -8,30 +8,14 @@ each of which wrote its own source word first:
         --bootstrap 1000
 """
 
-import sys
+import argparse
+import inspect
 from collections.abc import Sequence
 
-from fairseq_rnnsearch.alignment.evaluation import (
-    alignment_error_rate,
-    drawing,
-    links,
-    symmetrisation,
-    unknown_words,
-)
-from fairseq_rnnsearch.alignment.evaluation.subcommands import run_one_of
-from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.errors import UsageError
+from fairseq_rnnsearch.alignment.evaluation import alignment_error_rate, links, symmetrisation
+from fairseq_rnnsearch.command_line import help_text, parser_of, program
 
-COMMANDS = {
-    "alignments": (drawing.draw_alignments, drawing.add_alignment_options, None),
-    "aer": (alignment_error_rate.run, alignment_error_rate.add_options, links.__doc__),
-    "symmetrise": (symmetrisation.run, symmetrisation.add_options, links.__doc__),
-    "dictionary": (unknown_words.learn, unknown_words.add_learning_options, None),
-    "replace-unk": (unknown_words.replace, unknown_words.add_replacing_options, None),
-    "no-unk": (unknown_words.write_subset, unknown_words.add_subset_options, None),
-}
-# commands of `python recipes/reporting`
-ELSEWHERE = ("report", "bleu", "training", "lengths", "examples")
+COMMANDS = {"aer": alignment_error_rate, "symmetrise": symmetrisation}
 
 
 @program
@@ -40,17 +24,23 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     Args:
         argv: the command and its options; without them, those of the program.
-
-    Raises:
-        UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
-    given = sys.argv[1:] if argv is None else argv
-    if given and given[0] in ELSEWHERE:
-        raise UsageError(
-            f"{given[0]} is a command of the recipes: python recipes/reporting {given[0]} ..., in "
-            "a checkout"
+    parser = parser_of("rnnsearch-evaluate", "Links between words, judged and joined.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for name, module in COMMANDS.items():
+        text = help_text(inspect.getdoc(module.run))
+        command = commands.add_parser(
+            name,
+            help=text.partition("\n")[0],
+            description=text,
+            epilog=help_text(links.__doc__),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
-    run_one_of(COMMANDS, "rnnsearch-evaluate", "Links between words, and unknown words.", argv)
+        module.add_options(command)
+        command.set_defaults(run=module.run)
+    options = parser.parse_args(argv)
+    options.run(options)
 
 
 if __name__ == "__main__":

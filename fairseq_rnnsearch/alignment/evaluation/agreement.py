@@ -40,29 +40,17 @@ def add_agreement(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_agreed_links(
-    options: argparse.Namespace, paths: dict[str, Path], others: dict[str, object]
-) -> dict[str, LinkFile]:
+def read_agreed_links(agreement: str, paths: dict[str, Path]) -> dict[str, LinkFile]:
     """Return, for all sentences, the links of the target words and those of the source words.
 
     Args:
-        options: from `add_agreement` and `link_options.add_reading`.
+        agreement: one of `AGREEMENTS`.
         paths: two ``alignments.jsonl`` by name: the weights from the model that translates source
             to target, and those from the model of the other direction for the same sentences.
-        others: the values of the command's other options that say how to read files of links, by
-            name; None or ``auto`` if not given.
 
     Raises:
-        UserError: as `read_alignments`; if the files hold different sentences; and for options that
-            say how to read files of links.
+        UserError: as `read_alignments`, and if the files hold different sentences.
     """
-    if paths.keys() & {*options.reverse, *options.zero_based, *options.one_based}:
-        raise UserError(
-            "--agreement reads alignments.jsonl, which names its source: leave out --reverse,"
-            f" --zero-based and --one-based of {' and '.join(paths)}"
-        )
-    if given := [name for name, value in others.items() if value not in (None, "auto")]:
-        raise UserError(f"--agreement reads alignments.jsonl: leave out {' and '.join(given)}")
     forward, inverse = paths.values()
     there, back = read_alignments(forward), read_alignments(inverse)
     for path, other, missing in (
@@ -83,12 +71,12 @@ def read_agreed_links(
                 f" {counted(alpha.shape[0], 'target word')} in {forward}, but {beta.shape[1]} and"
                 f" {beta.shape[0]} in {inverse}, whose source is the target of the other"
             )
-        weights = AGREEMENTS[options.agreement](alpha, beta)
+        weights = AGREEMENTS[agreement](alpha, beta)
         for side, axis in zip(links, (1, 0), strict=True):
             pairs = frozenset(_best(weights, axis)) if weights.size else frozenset()
             side.append(SentenceLinks(pairs, pairs))
     return {
-        name: LinkFile(path, f"jsonl, {options.agreement} of both", 0, tuple(side), 0)
+        name: LinkFile(path, f"jsonl, {agreement} of both", 0, tuple(side), 0)
         for (name, path), side in zip(paths.items(), links, strict=True)
     }
 

@@ -15,25 +15,22 @@ import argparse
 import math
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from fairseq_rnnsearch.alignment.evaluation import links
 from fairseq_rnnsearch.alignment.evaluation.agreement import add_agreement, read_agreed_links
-from fairseq_rnnsearch.alignment.evaluation.link_options import (
+from fairseq_rnnsearch.alignment.evaluation.links import (
+    Link,
+    SentenceLinks,
     add_format,
     add_reading,
     read_link_files,
 )
-from fairseq_rnnsearch.alignment.evaluation.links import Link, SentenceLinks
-from fairseq_rnnsearch.alignment.evaluation.resampling import (
-    percentile_interval,
-    resampling_generator,
-)
-from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file, add_number, given_together
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, join_files
-from fairseq_rnnsearch.errors import UsageError, UserError
+from fairseq_rnnsearch.errors import UsageError
 
 
 class Counts(NamedTuple):
@@ -108,15 +105,9 @@ def bootstrap_interval(counts: Sequence[Counts], resamples: int, seed: int) -> t
     Args:
         counts: of each sentence.
         resamples: the number of resamples; 1000 or more give a steady second digit.
-        seed: of the NumPy generator; the same seed gives the same interval.
-
-    Raises:
-        UserError: if there are no links in the counts, or in any resample; and as
-            `resampling_generator`.
+        seed: the same seed gives the same interval.
     """
-    generator = resampling_generator(resamples, seed)
-    if math.isnan(total(counts).aer):
-        raise UserError("no interval of the AER: neither hypothesis nor gold holds a link")
+    generator = np.random.default_rng(seed)
     linked = [c for c in counts if any(c)]
     table = np.array(
         [(c.hypothesis_sure + c.hypothesis_possible, c.hypothesis + c.sure) for c in linked]
@@ -131,11 +122,8 @@ def bootstrap_interval(counts: Sequence[Counts], resamples: int, seed: int) -> t
         matches, links = generator.multinomial(sentences, shares) @ table
         if links:
             rates.append(1 - matches / links)
-    if not rates:
-        raise UserError(
-            f"no interval of the AER: none of {resamples} resamples holds a link; ask for more"
-        )
-    return percentile_interval(rates)
+    low, high = np.quantile(rates, [0.025, 0.975])
+    return float(low), float(high)
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -143,13 +131,14 @@ def bootstrap_interval(counts: Sequence[Counts], resamples: int, seed: int) -> t
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
-    add_file(parser, "--gold", "gold links", required=True)
-    add_file(parser, "--hypothesis", "the links to score", required=True)
-    add_file(
-        parser,
-        "--hypothesis-inverse",
-        "links by the model of the other direction, to be joined with --symmetrise",
-    )
+    for option, help in {
+        "--gold": "gold links",
+        "--hypothesis": "the links to score",
+        "--hypothesis-inverse": "links by the model of the other direction, to be joined with"
+        " --symmetrise",
+    }.items():
+        is_required = option != "--hypothesis-inverse"
+        parser.add_argument(option, type=Path, required=is_required, metavar="FILE", help=help)
     parser.add_argument("--symmetrise", choices=METHODS, help="how to join the two directions")
     add_agreement(parser)
     add_format(parser, "--format", "the gold file")
@@ -161,7 +150,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="print the 95%% interval of the AER over N resamples of the sentences",
     )
-    add_number(parser, "--seed", 1, "SEED", "of the resampling")
+    parser.add_argument(
+        "--seed", type=int, default=1, help="of the resampling (default: %(default)s)"
+    )
 
 
 def run(options: argparse.Namespace) -> None:
@@ -170,23 +161,23 @@ def run(options: argparse.Namespace) -> None:
     All links of a hypothesis count alike, sure or possible.
     """
     paths = {"gold": options.gold, "hypothesis": options.hypothesis}
-    if given_together(
-        {"--hypothesis-inverse": options.hypothesis_inverse, "--symmetrise": options.symmetrise}
-    ):
+    if options.symmetrise:
         paths["inverse"] = options.hypothesis_inverse
-    elif options.agreement:
-        raise UsageError("--agreement needs --hypothesis-inverse and --symmetrise as well")
+    if bool(options.hypothesis_inverse) != bool(options.symmetrise) or (
+        options.agreement and not options.symmetrise
+    ):
+        raise UsageError(
+            "--hypothesis-inverse and --symmetrise belong together: give both or neither;"
+            " --agreement needs --hypothesis-inverse and --symmetrise"
+        )
     agreed = {}
     if options.agreement:
         of_weights = {name: paths.pop(name) for name in ("hypothesis", "inverse")}
-        others = {"--hypothesis-format": options.hypothesis_format}
-        agreed = read_agreed_links(options, of_weights, others)
+        agreed = read_agreed_links(options.agreement, of_weights)
     formats = {**dict.fromkeys(paths, options.hypothesis_format), "gold": options.format}
     files = read_link_files(options, paths, formats) | agreed
     gold = files["gold"]
     count = len(gold.sentences)
-    if not any(gold.links):
-        raise UserError(f"{gold.path} holds no links; expected a file of gold links")
     files = {name: links.same_sentences(file, count, gold.path) for name, file in files.items()}
 
     hypothesis = files["hypothesis"].links

@@ -15,9 +15,12 @@ Formats, named as `--format` takes them:
 else for pharaoh. So name the format of a talp file with only sure links: its words count from 1.
 """
 
+import argparse
+import functools
 import re
+import sys
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -28,7 +31,6 @@ from fairseq_rnnsearch.files import text_lines
 Link = tuple[int, int]
 """Source word and target word, from 0."""
 
-FORMATS = ("naacl", "talp", "pharaoh")
 _VALID = {
     "naacl": "a line `sentence i j` in whole numbers, then S or P and a confidence if wanted",
     "talp": "links like 3-2 (sure) and 3p2 (possible) with blanks between them",
@@ -69,16 +71,6 @@ class LinkFile:
         return [sentence.possible for sentence in self.sentences]
 
 
-@dataclass(frozen=True)
-class SentencePairs:
-    """The lengths of the sentences that links join."""
-
-    source: Path
-    target: Path
-    words: tuple[tuple[int, int], ...]
-    """The numbers of words of the source and of the target sentence, for each pair."""
-
-
 class _Entry(NamedTuple):
     """A link as it stands in the file."""
 
@@ -91,11 +83,7 @@ class _Entry(NamedTuple):
 
 
 def read_links(
-    path: Path,
-    format: str = "auto",
-    first_word: int | None = None,
-    reverse: bool = False,
-    pairs: SentencePairs | None = None,
+    path: Path, format: str = "auto", first_word: int | None = None, reverse: bool = False
 ) -> LinkFile:
     """Read a file of links.
 
@@ -106,16 +94,12 @@ def read_links(
         format: one of `FORMATS`, or "auto" to see from the file.
         first_word: 0 or 1, where the file does not count as its format does.
         reverse: the target word stands first in the file's links.
-        pairs: the sentences, if every link is to be checked against them.
 
     Raises:
-        UserError: the file cannot be read, a link is malformed, a word lies below the file's first
-            word or outside its sentence, or the sentences are not those of `pairs`. The message
-            names the file, the line, what was found and what would be valid.
+        UserError: the file cannot be read, a link is malformed, or a word lies below the file's
+            first word.
     """
     path = Path(path)
-    if format != "auto" and format not in FORMATS:
-        raise UserError(f"format {format!r}: must be one of auto, {', '.join(FORMATS)}")
     lines = list(text_lines(path))
     if format == "auto":
         format = _format_of(lines)
@@ -123,15 +107,10 @@ def read_links(
         first_word = 0 if format == "pharaoh" else 1
     elif format == "naacl" and first_word != 1:
         raise UserError(f"{path} is a naacl file; its words count from 1, 0 is not a word at all")
-
+    entries = list(FORMATS[format](path, lines))
+    count = len(lines)
     if format == "naacl":
-        entries = list(_naacl_entries(path, lines))
         count = max((entry.sentence + 1 for entry in entries), default=0)
-    else:
-        entries = list(_line_entries(path, lines, format))
-        count = len(lines)
-    if pairs is not None:
-        count = _check_count(path, format, entries, count, pairs)
 
     # A naacl file may number its sentences as it likes: only those with links take memory.
     sure: defaultdict[int, set[Link]] = defaultdict(set)
@@ -141,7 +120,8 @@ def read_links(
         if format == "naacl" and 0 in entry.words and min(entry.words) >= 0:
             null_links += 1
             continue
-        link = _checked(path, format, first_word, reverse, pairs, entry)
+        link = _from_0(path, format, first_word, entry)
+        link = link[::-1] if reverse else link
         possible[entry.sentence].add(link)
         if entry.sure:
             sure[entry.sentence].add(link)
@@ -149,23 +129,6 @@ def read_links(
     for sentence, possible_links in possible.items():
         sentences[sentence] = SentenceLinks(frozenset(sure[sentence]), frozenset(possible_links))
     return LinkFile(path, format, first_word, tuple(sentences), null_links)
-
-
-def read_sentence_pairs(source: Path, target: Path) -> SentencePairs:
-    """Read the lengths of tokenised sentences, one a line.
-
-    Raises:
-        UserError: a file cannot be read, or their numbers of lines differ.
-    """
-    sources, targets = (
-        [len(line.split()) for line in text_lines(path)] for path in (source, target)
-    )
-    if len(sources) != len(targets):
-        raise UserError(
-            f"{source} has {counted(len(sources), 'line')} but {target} has {len(targets):,}; each"
-            " line of the one must translate the same line of the other"
-        )
-    return SentencePairs(source, target, tuple(zip(sources, targets, strict=True)))
 
 
 def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
@@ -235,58 +198,92 @@ def _malformed(path: Path, line: int, text: str, format: str) -> UserError:
     )
 
 
-def _check_count(
-    path: Path, format: str, entries: Sequence[_Entry], count: int, pairs: SentencePairs
-) -> int:
-    """Return the number of sentences, which is that of the text."""
-    expected = len(pairs.words)
-    if format != "naacl" and count != expected:
-        raise UserError(
-            f"{path} has {counted(count, 'line')} but {pairs.source} has {expected:,}; expected a"
-            " line for each sentence, empty if it has no links"
-        )
-    for entry in entries:
-        if entry.sentence >= expected:
-            raise UserError(
-                f"{path}, line {entry.line}: found sentence {entry.sentence + 1} in"
-                f" {entry.text!r:.60}, but {pairs.source} has {expected}; valid: 1 to {expected}"
-            )
-    return expected
-
-
-def _checked(
-    path: Path,
-    format: str,
-    first_word: int,
-    reverse: bool,
-    pairs: SentencePairs | None,
-    entry: _Entry,
-) -> Link:
-    """Return the link as (source, target) from 0, if there are such words."""
-    where = f"{path}, line {entry.line}: found word"
+def _from_0(path: Path, format: str, first_word: int, entry: _Entry) -> Link:
+    """Return the link counted from 0."""
     if min(entry.words) < first_word:
         hint = ""
         if format != "naacl" and min(entry.words) == 0:
             hint = " (a file that counts from 0 is named in --zero-based)"
         raise UserError(
-            f"{where} {min(entry.words)} in {entry.text!r:.60}; words count from {first_word}"
-            f" here{hint}"
+            f"{path}, line {entry.line}: found word {min(entry.words)} in {entry.text!r:.60};"
+            f" words count from {first_word} here{hint}"
         )
-    first, second = (word - first_word for word in entry.words)
-    link = (second, first) if reverse else (first, second)
-    if pairs is not None:
-        for side, text, word, words in zip(
-            ("source", "target"),
-            (pairs.source, pairs.target),
-            link,
-            pairs.words[entry.sentence],
-            strict=True,
-        ):
-            if word >= words:
-                valid = f"{first_word} to {first_word + words - 1}" if words else "none"
-                raise UserError(
-                    f"{where} {word + first_word} of the {side} in {entry.text!r:.60}, but sentence"
-                    f" {entry.sentence + 1} of {text} has {words} word{'s' * (words != 1)}; counted"
-                    f" from {first_word}, valid: {valid}"
-                )
-    return link
+    return entry.words[0] - first_word, entry.words[1] - first_word
+
+
+FORMATS: dict[str, Callable[[Path, Sequence[str]], Iterator[_Entry]]] = {
+    "naacl": _naacl_entries,
+    "talp": functools.partial(_line_entries, format="talp"),
+    "pharaoh": functools.partial(_line_entries, format="pharaoh"),
+}
+
+
+# --- options --------------------------------------------------------------------------------------
+
+
+def add_format(parser: argparse.ArgumentParser, option: str, files: str) -> None:
+    """Add an option that names the format of some of the files."""
+    parser.add_argument(
+        option,
+        choices=("auto", *FORMATS),
+        default="auto",
+        help=f"of {files} (default: %(default)s)",
+    )
+
+
+def add_reading(parser: argparse.ArgumentParser, files: tuple[str, ...]) -> None:
+    """Add the options that say how to read the files with these names."""
+    for option, help in {
+        "--reverse": "files whose links have the target word first; a model of the other direction"
+        " writes its own source first, which is our target: --reverse inverse",
+        "--zero-based": "files whose words count from 0, whatever their format says",
+        "--one-based": "files whose words count from 1, whatever their format says",
+    }.items():
+        parser.add_argument(option, nargs="+", choices=files, default=[], help=help)
+
+
+def read_link_files(
+    options: argparse.Namespace, paths: dict[str, Path], formats: dict[str, str]
+) -> dict[str, LinkFile]:
+    """Read files of links as the options say.
+
+    Args:
+        options: from `add_reading`.
+        paths, formats: the files and their formats, by the names that `add_reading` took.
+    """
+    files = {}
+    for name, path in paths.items():
+        first_word = 0 if name in options.zero_based else 1 if name in options.one_based else None
+        file = read_links(path, formats[name], first_word, name in options.reverse)
+        if first_word is None:
+            _warn_if_it_seems_to_count_from_1(name, file)
+        files[name] = file
+    if "inverse" in files and "inverse" not in options.reverse:
+        forward = files.get("forward") or files["hypothesis"]
+        _warn_if_it_seems_reversed(forward, files["inverse"])
+    return files
+
+
+def _warn_if_it_seems_reversed(forward: LinkFile, inverse: LinkFile) -> None:
+    """Warn if more links of the other direction are in the first one the other way round."""
+    pairs = list(zip(forward.links, inverse.links, strict=False))
+    same = sum(len(there & back) for there, back in pairs)
+    swapped = sum(len(there & {link[::-1] for link in back}) for there, back in pairs)
+    if swapped > same:
+        print(
+            f"fairseq_rnnsearch: note: {inverse.path}: {swapped} of its links are in {forward.path}"
+            f" the other way round, and {same} as they are; if its links have the target word"
+            " first, say --reverse inverse",
+            file=sys.stderr,
+        )
+
+
+def _warn_if_it_seems_to_count_from_1(name: str, file: LinkFile) -> None:
+    """Warn about the most common mistake, which no number would reveal."""
+    words = [word for sentence in file.links for link in sentence for word in link]
+    if file.first_word == 0 and words and min(words) > 0:
+        print(
+            f"fairseq_rnnsearch: note: {file.path}: no link has a word 0; if its words count from"
+            f" 1, say --one-based {name}",
+            file=sys.stderr,
+        )

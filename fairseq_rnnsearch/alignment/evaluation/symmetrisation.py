@@ -23,18 +23,18 @@ import operator
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
+from pathlib import Path
 
 from fairseq_rnnsearch.alignment.evaluation import links
 from fairseq_rnnsearch.alignment.evaluation.agreement import add_agreement, read_agreed_links
-from fairseq_rnnsearch.alignment.evaluation.link_options import (
+from fairseq_rnnsearch.alignment.evaluation.links import (
+    Link,
+    LinkFile,
     add_format,
     add_reading,
     read_link_files,
 )
-from fairseq_rnnsearch.alignment.evaluation.links import Link, LinkFile
-from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file
 from fairseq_rnnsearch.alignment.figures.alignment import pharaoh
-from fairseq_rnnsearch.errors import UserError
 
 # These are steps (target, source), in the order in which they are tried.
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
@@ -51,12 +51,7 @@ def symmetrise(
             the inverse alignment and what fast_align writes without ``-r``.
         inverse: links ``(source, target)`` too, by the model that translates target to source.
         method: one of `METHODS`.
-
-    Raises:
-        UserError: there is no such method.
     """
-    if method not in METHODS:
-        raise UserError(f"symmetrisation {method!r}: must be one of {', '.join(METHODS)}")
     return frozenset(METHODS[method](forward, inverse))
 
 
@@ -116,7 +111,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "--forward": "the model that translates source to target",
         "--inverse": "the model that translates target to source",
     }.items():
-        add_file(parser, option, f"links by {model}", required=True)
+        parser.add_argument(
+            option, type=Path, required=True, metavar="FILE", help=f"links by {model}"
+        )
     parser.add_argument("--method", choices=METHODS, required=True, help="how to join them")
     add_agreement(parser)
     add_format(parser, "--format", "both files")
@@ -131,8 +128,7 @@ def run(options: argparse.Namespace) -> None:
     """
     paths = {"forward": options.forward, "inverse": options.inverse}
     if options.agreement:
-        others = {"--source": options.source, "--target": options.target}
-        files = read_agreed_links(options, paths, {"--format": options.format, **others})
+        files = read_agreed_links(options.agreement, paths)
     else:
         files = read_link_files(options, paths, dict.fromkeys(paths, options.format))
     # A naacl file does not show how many sentences there are.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.errors import UserError, counted
+from reporting.options import add_file
 
 
 def read_sentences(path: Path) -> list[str]:
@@ -92,7 +92,7 @@ def _refuse_pieces(side: str, words: frozenset[str], texts: Sequence[Sequence[st
         )
 
 
-def add_dictionaries(parser: argparse.ArgumentParser, required: bool = False) -> None:
+def add_dictionaries(parser: argparse.ArgumentParser) -> None:
     """Add the options that name the known words of both languages."""
     for side in ("source", "target"):
         add_file(
@@ -100,5 +100,4 @@ def add_dictionaries(parser: argparse.ArgumentParser, required: bool = False) ->
             f"--{side}-dictionary",
             f"known {side} words, fairseq's dict.*.txt or a word a line: they decide which"
             " sentences are in the No-UNK subset",
-            required,
         )
