@@ -24,7 +24,7 @@ from models import build_model, checkpoint_state, dictionary
 from slow_cases import cases
 from test_damaged_files import damaged, many_examples
 
-from fairseq_rnnsearch.data import dictionary_digests
+from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.checkpoints import as_fairseq_has_it, read_checkpoint, verify
 
@@ -174,14 +174,17 @@ def test_parameters_that_are_not_finite():
 def test_other_words_are_told_apart():
     words, swapped, fewer = dictionary(9), dictionary(9), dictionary(7)
     swapped.symbols[5], swapped.symbols[6] = swapped.symbols[6], swapped.symbols[5]
-    swapped.path = "data/dict.fr.txt"
-    trained = dictionary_digests.describe({"source": words, "target": words})
-    dictionary_digests.check(trained, {"source": dictionary(9), "target": words})
-    dictionary_digests.check(None, {"source": fewer, "target": fewer})  # from before
+    trained = describe({"source": words, "target": words})
+
+    def compare(state, **sides):
+        check(describe(sides), state, "data/dict.fr.txt", "the checkpoint was trained with")
+
+    compare(trained, source=dictionary(9), target=words)
+    compare(None, source=fewer, target=fewer)  # from before
     with pytest.raises(UserError, match=r"target dictionary has 9 symbols \(data/dict\.fr\.txt\)"):
-        dictionary_digests.check(trained, {"source": words, "target": swapped})
-    with pytest.raises(UserError, match=r"source dictionary has 7 symbols, .* with 9 symbols"):
-        dictionary_digests.check(trained, {"source": fewer, "target": words})
+        compare(trained, source=words, target=swapped)
+    with pytest.raises(UserError, match=r"source dictionary has 7 symbols .* with 9 symbols"):
+        compare(trained, source=fewer, target=words)
 
 
 # --- resumed --------------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ ALLOWED = {
     "inference.translation": {"alignment.figures", "arguments"},
     "inference.model_folder": {"data", "decoding", "model"},
     "inference.checkpoint": {
-        *("decoding", "inference.model_folder", "inference.work_folder", "model", "runs"),
+        *("data", "decoding", "inference.model_folder", "inference.work_folder", "model", "runs"),
     },
     "inference.conversion": {
         *("data", "decoding", "inference.checkpoint", "inference.model_folder"),

@@ -15,7 +15,7 @@ from models import SIZES, SOURCES, batch_of, build_model
 from safetensors.numpy import load_file, save_file
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.data import dictionary_digests
+from fairseq_rnnsearch.data import compatibility
 from fairseq_rnnsearch.data.model_folders import PARAMETERS, folder_of, packaged
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.errors import UserError
@@ -382,10 +382,8 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
     assert models[1].length_limit == models[0].length_limit == models[2].length_limit
     assert [model.validation_bits for model in models] == [1.25] * 3
     assert load(learned.checkpoint, data).validation_bits is None  # judged by another metric
-    written = torch.load(back, weights_only=False)["task_state"][dictionary_digests.STATE]
-    assert (
-        written == state["task_state"][dictionary_digests.STATE]
-    )  # which refuse other dictionaries
+    written = torch.load(back, weights_only=False)["task_state"][compatibility.STATE]
+    assert written == state["task_state"][compatibility.STATE]  # which refuse other dictionaries
     several = load([checkpoint, checkpoint], data), load([folder, folder])
     assert _found(several[0], sentences) == _found(several[1], sentences)
     assert [model.validation_bits for model in several] == [None, None]

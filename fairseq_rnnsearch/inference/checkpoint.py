@@ -8,10 +8,12 @@ from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data.data_utils import infer_language_pair
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import import_user_module, split_paths
 from omegaconf import DictConfig
 
+from fairseq_rnnsearch.data.compatibility import Sides, check, describe
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.inference.model_folder import Trained
@@ -29,6 +31,7 @@ from fairseq_rnnsearch.runs.checkpoints import (
 def read_models(
     paths: Sequence[str],
     changes: dict[str, str],
+    texts: dict[str, Any],
     device: torch.device,
     compute_dtype: str | None = None,
     user_dir: str | None = None,
@@ -37,6 +40,7 @@ def read_models(
 
     Args:
         changes: ``data``, ``source_lang`` and ``target_lang``, if they are not the checkpoints'.
+        texts: the tokenisation, where it is not that of the data.
         user_dir: fairseq's ``--user-dir``, the folder that registers a model of one's own.
         compute_dtype: in place of the models' own. With "float32" parameters are as stored.
 
@@ -44,7 +48,7 @@ def read_models(
         UserError: if a checkpoint or the data is missing or unusable, or they do not fit together.
     """
     models: list[torch.nn.Module] = []
-    its_task = None
+    its_task, described, given_data = None, [], changes.get("data")
     if user_dir is not None:
         if not Path(user_dir).is_dir() or not user_dir:
             raise UserError(f"user_dir {user_dir!r}: must be a folder of Python modules")
@@ -55,8 +59,15 @@ def read_models(
     with mends.reading_as_data():
         for path in paths:
             state = read_checkpoint(path)
-            if "data" not in changes:
-                changes = changes | {"data": _data_of(state, path)}
+            try:
+                data = given_data or _data_of(state, path)
+            except UserError:
+                if "data" not in changes:
+                    raise
+            else:
+                described.append(_description(state, data, changes, texts))
+                check(described[0], described[-1], paths[0], f"{path} has")
+                changes = {"data": data} | changes
             state = as_fairseq_has_it(state, path, changes)
             with naming_checkpoint(path):
                 check_registered(state.get("cfg") and state["cfg"].model)
@@ -106,7 +117,7 @@ def _data_of(state: Any, checkpoint: str) -> str:
     """
     if not isinstance(state, dict) or {"args", "cfg"}.isdisjoint(state):
         raise UserError(f"checkpoint {checkpoint} holds no options of a training; is it fairseq's?")
-    trained_with = _data_named_in(state)
+    trained_with = _task_option(state, "data")
     named = Path(split_paths(trained_with)[0]) if trained_with else Path("data")
     if trained_with and named.is_dir():
         return trained_with
@@ -119,9 +130,21 @@ def _data_of(state: Any, checkpoint: str) -> str:
     )
 
 
-def _data_named_in(state: dict[str, Any]) -> str | None:
-    """Return the option ``data`` of the training."""
+def _description(
+    state: dict[str, Any], data: str, changes: dict[str, str], texts: dict[str, Any]
+) -> Sides:
+    """Describe a checkpoint's languages and, by its data folder, how its text was prepared."""
+    folder = split_paths(data)[0]
+    names = ("source_lang", "target_lang")
+    languages = [changes.get(name) or _task_option(state, name) for name in names]
+    if None in languages:
+        languages = infer_language_pair(folder)
+    return describe({}, languages, Path(folder), **texts) if None not in languages else {}
+
+
+def _task_option(state: dict[str, Any], name: str) -> str | None:
+    """Return an option of the training's task."""
     options = state.get("args") if state.get("cfg") is None else state["cfg"].get("task")
     options = options if isinstance(options, dict) else vars(options or object)
-    named = options.get("data")
-    return named if isinstance(named, str) and named else None
+    value = options.get(name)
+    return value if isinstance(value, str) and value else None

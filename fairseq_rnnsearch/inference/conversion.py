@@ -7,7 +7,7 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig
 
-from fairseq_rnnsearch.data import dictionary_digests
+from fairseq_rnnsearch.data import compatibility
 from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.decoding import length_limit
@@ -118,8 +118,8 @@ def to_checkpoint(model: str, out: Path) -> None:
         task,
         {
             length_limit.STATE: list(facts.length_limit),
-            dictionary_digests.STATE: dictionary_digests.describe(
-                {"source": source, "target": target}
+            compatibility.STATE: compatibility.describe(
+                {"source": source, "target": target}, facts.languages, folder
             ),
         },
         facts.validation_bits,

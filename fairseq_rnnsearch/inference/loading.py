@@ -18,10 +18,12 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from fairseq_rnnsearch.arguments import ComputeDtype, checked, paths_of
+from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
 from fairseq_rnnsearch.decoding.length_limit import largest
@@ -88,12 +90,12 @@ def load(
     if any(folder_of(path) for path in paths):
         if user_dir is not None:
             raise UserError(f"user_dir {user_dir}: a model's folder needs no other; leave it out")
-        trained = _read_folders(paths, changes, device, compute_dtype)
+        trained = _read_folders(paths, changes, texts, device, compute_dtype)
     else:
         with one_at_a_time:
             with _quiet_import():
                 from fairseq_rnnsearch.inference.checkpoint import read_models
-            trained = read_models(paths, changes, device, compute_dtype, user_dir)
+            trained = read_models(paths, changes, texts, device, compute_dtype, user_dir)
     return Translator(
         trained.models,
         *trained.dictionaries,
@@ -127,6 +129,7 @@ def _quiet_import() -> Iterator[None]:
 def _read_folders(
     paths: Sequence[str],
     changes: dict[str, str],
+    texts: dict[str, Any],
     device: torch.device,
     compute_dtype: ComputeDtype | None,
 ) -> Trained:
@@ -147,10 +150,11 @@ def _read_folders(
         if own.get(name) != value:
             has = f"has {own[name]}" if name in own else "has its own; leave it out"
             raise UserError(f"{name} {value}: the model {paths[0]} {has}")
-    for path, other in zip(paths[1:], others, strict=True):
-        symbols = [[one.symbols for one in folder.dictionaries] for folder in (first, other)]
-        if symbols[0] != symbols[1]:
-            raise UserError(f"{path} has other dictionaries than {paths[0]}")
+    described = []
+    for path, folder in zip(paths, folders, strict=True):
+        sides = dict(zip(("source", "target"), folder.dictionaries, strict=True))
+        described.append(describe(sides, folder.facts.languages, folder.path, **texts))
+        check(described[0], described[-1], paths[0], f"{path} has")
     for folder in folders:
         folder.model.to(device)  # first: how matrices are rounded depends on where it computes
         if compute_dtype:

@@ -14,7 +14,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_rnnsearch.data import dictionary_digests
+from fairseq_rnnsearch.data import compatibility
 from fairseq_rnnsearch.errors import UserError, counted, reason
 from fairseq_rnnsearch.files import (
     make_folder,
@@ -214,7 +214,7 @@ def import_parameters(
     task = {"_name": "alignment_heatmap", "data": None}  # which readers name
     task |= {"source_lang": languages[0], "target_lang": languages[1]}
     sides = {"source": dictionaries[0], "target": dictionaries[1]}
-    task_state = {dictionary_digests.STATE: dictionary_digests.describe(sides)}
+    task_state = {compatibility.STATE: compatibility.describe(sides, languages)}
     write_whole(checkpoint_of_model(state, options, task, task_state), str(out))
 
 

@@ -17,6 +17,7 @@ from fairseq.tasks import get_task
 
 from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS
 from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
+from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, settings_of
 from fairseq_rnnsearch.errors import UserError
@@ -47,6 +48,7 @@ def check_and_make_all(
         try:
             _check_options(options)
             _check_text(options)
+            _check_descriptions(options)
         except UserError:
             given = (options.srcdict, options.tgtdict)
             for dictionary, name in zip(given, _languages(options), strict=False):
@@ -73,17 +75,36 @@ def with_python_s_sizes(
     return finalized
 
 
+def _check_descriptions(options: Namespace) -> None:
+    """Check that all text was prepared alike, also the training text that is there already.
+
+    Raises:
+        UserError: naming the first folder that differs.
+    """
+    folders = [Path(prefix).parent for prefix in _prefixes(options)]
+    data = Path(options.destdir)
+    if not options.trainpref and (data / FILE_NAME).exists():
+        folders = [data, *(folder for folder in folders if (folder / FILE_NAME).exists())]
+    for folder in folders[1:]:
+        first, other = (describe({}, _languages(options), one) for one in (folders[0], folder))
+        check(first, other, str(folders[0]), f"{folder} has")
+
+
 def _copy_description(options: Namespace) -> None:
-    """Copy preprocessing.json, and the BPE codes that it names, from the text to the data."""
+    """Copy preprocessing.json, and the BPE codes that it names, from the text to the data.
+
+    Those of earlier training text go.
+    """
     prefixes, data = _prefixes(options), Path(options.destdir)
-    if not prefixes:
+    text = Path(prefixes[0]).parent if prefixes else data
+    if text.resolve() == data.resolve():
         return
-    text = Path(prefixes[0]).parent
-    if not (text / FILE_NAME).exists() or (data / FILE_NAME).exists():
-        return
-    codes = {settings.get("bpe_codes") for settings in settings_of(text).values()}
-    for name in (*filter(None, codes), FILE_NAME):
-        shutil.copy(text / name, data / name)
+    if options.trainpref:
+        (data / FILE_NAME).unlink(missing_ok=True)
+    if (text / FILE_NAME).exists():
+        codes = {settings.get("bpe_codes") for settings in settings_of(text).values()}
+        for name in (*filter(None, codes), FILE_NAME):
+            shutil.copy(text / name, data / name)
 
 
 def _check_options(options: Namespace) -> None:

@@ -6,14 +6,18 @@ If they do not match the options, fairseq silently takes another language pair, 
 import os
 from pathlib import Path
 
+from fairseq import utils
 from fairseq.data import data_utils
 from fairseq.data.indexed_dataset import dataset_exists
+from fairseq.tasks.translation import TranslationConfig
 
+from fairseq_rnnsearch.data import compatibility
+from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.errors import UserError
 
 
-def check_languages(folder: str, source: str | None, target: str | None) -> None:
-    """Check that a folder has the data and the dictionaries of a language pair.
+def check_languages(folder: str, source: str | None, target: str | None) -> tuple[str, str]:
+    """Check that a folder has the data and the dictionaries of a language pair, and return it.
 
     Args:
         source, target: languages as given; None: those in the file names.
@@ -44,6 +48,25 @@ def check_languages(folder: str, source: str | None, target: str | None) -> None
                 f"no dictionary dict.{language}.txt in the data folder {folder!r}, which has "
                 f"{' and '.join(dictionaries) or 'none'}"
             )
+    return languages
+
+
+def check_folders(cfg: TranslationConfig) -> None:
+    """Check that all data folders number the same words, of text that was prepared alike.
+
+    Raises:
+        UserError: naming the first folder and the one that differs from it.
+    """
+    folders = list(dict.fromkeys(utils.split_paths(cfg.data)))
+    described = {}
+    for folder in folders[:1] + list(filter(os.path.isdir, folders[1:])):
+        languages = check_languages(folder, cfg.source_lang, cfg.target_lang)
+        dictionaries = (
+            read_dictionary(Path(folder) / f"dict.{language}.txt") for language in languages
+        )
+        sides = dict(zip(("source", "target"), dictionaries, strict=True))
+        described[folder] = compatibility.describe(sides, languages, Path(folder))
+        compatibility.check(described[folders[0]], described[folder], folders[0], f"{folder} has")
 
 
 def check_subset(folder: Path, subset: str, source: str, target: str, kind: str | None) -> None:

@@ -3,6 +3,7 @@
 Each override says what fairseq would otherwise lose silently.
 """
 
+import functools
 import logging
 import struct
 from argparse import ArgumentParser
@@ -20,7 +21,7 @@ from fairseq.data import (
 )
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_rnnsearch.data import dictionary_digests
+from fairseq_rnnsearch.data import compatibility
 from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS, check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.corpus import check_text
@@ -28,7 +29,7 @@ from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.decoding import length_limit
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.paper.batch_order import paper_batches
-from fairseq_rnnsearch.plugin.tasks.data_folder import check_languages, check_subset
+from fairseq_rnnsearch.plugin.tasks.data_folder import check_folders, check_languages, check_subset
 from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.mends import mend_fairseq
@@ -56,6 +57,7 @@ class ParallelDataTask(TranslationTask):
         self._training_data: FairseqDataset | None = None
         self.batches_in_an_update = 1  # of each process; a training says how many
         self.length_limit = length_limit.FAIRSEQ_LIMIT
+        self._first_model: object = None  # of an ensemble: what its checkpoint says of the words
 
     # dictionaries and data
 
@@ -118,6 +120,8 @@ class ParallelDataTask(TranslationTask):
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load as fairseq does; damaged or inconsistent data gives a one-line error."""
+        if combine and split == self.cfg.train_subset and self._training_data is None:
+            check_folders(self.cfg)
         self._check_files(split, epoch)
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
@@ -160,24 +164,38 @@ class ParallelDataTask(TranslationTask):
     # the state that a checkpoint keeps
 
     def state_dict(self) -> dict:
-        """Return fairseq's state, digests of the dictionaries, and the length limit."""
+        """Return fairseq's state, what is known of the words, and the length limit."""
         return {
             **super().state_dict(),
-            dictionary_digests.STATE: dictionary_digests.describe(self._dictionaries),
+            compatibility.STATE: self._description,
             length_limit.STATE: list(self.length_limit),
         }
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Compare the checkpoint's dictionaries with the data's; old checkpoints have none.
+        """Compare the checkpoint's dictionaries with the data's, and an ensemble's models.
 
         Raises:
-            UserError: if the checkpoint was trained with other dictionaries.
+            UserError: if the checkpoint was trained with other dictionaries, or a model before it
+                with other languages or from other text; old checkpoints do not say.
         """
         state = dict(state_dict)
-        dictionary_digests.check(state.pop(dictionary_digests.STATE, None), self._dictionaries)
+        trained = state.pop(compatibility.STATE, None)
+        here, where = compatibility.describe(self._dictionaries), self.cfg.data or "the data"
+        trained_with, advice = "the checkpoint was trained with", compatibility.ADVICE
+        compatibility.check(here, trained, where, trained_with, advice, complete=False)
+        if isinstance(self._first_model, dict):
+            first, other = "the first model", "another has"
+            compatibility.check(self._first_model, trained, first, other, complete=False)
+        self._first_model = self._first_model or trained
         limit = length_limit.stored(state.pop(length_limit.STATE, None))
         self.length_limit = length_limit.largest(self.length_limit, limit)
         super().load_state_dict(state)
+
+    @functools.cached_property
+    def _description(self) -> compatibility.Sides:
+        languages = self.cfg.source_lang, self.cfg.target_lang
+        folder = Path(utils.split_paths(self.cfg.data)[0]) if self.cfg.data else None
+        return compatibility.describe(self._dictionaries, languages, folder)
 
     @property
     def _dictionaries(self) -> dict[str, Dictionary]:

@@ -1,0 +1,151 @@
+"""Data folders and models that do not belong together are refused in one line."""
+
+import json
+import shutil
+
+import pytest
+import torch
+from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, generate, preprocess, run, train, write_text
+
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.data.model_folders import folder_of
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.align import _symmetrised
+from fairseq_rnnsearch.training.__main__ import main as rnnsearch_train
+
+pytest_plugins = ["trained"]
+
+
+def described(folder, **settings):
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps({"en": settings, "fr": settings})
+    (folder / "preprocessing.json").write_text(text)
+
+
+def test_several_data_folders_number_the_same_words(small_corpus, tmp_path):
+    options = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1 --save-dir={tmp_path / 'model'}"
+    text, data = write_text(tmp_path / "text", train=3, valid=3), small_corpus.data
+    apart, alike = tmp_path / "apart", tmp_path / "alike"
+    preprocess(text, apart).ok()
+    words = f"--srcdict {data}/dict.en.txt --tgtdict {data}/dict.fr.txt"
+    preprocess(text, alike, words).ok()
+    train(f"{data}:{alike}", tmp_path / "model", options).ok()
+    said = train(f"{data}:{apart}", tmp_path / "model", options).error()
+    assert f"the source dictionary has 17 symbols ({data}), but {apart} has" in said
+    described(alike, lowercase=True)
+    said = train(f"{data}:{alike}", tmp_path / "model", options).error()
+    assert f"the source text has no preprocessing.json ({data}), but {alike} has the" in said
+
+
+def test_new_data_have_a_new_description(tmp_path):
+    text, data, plain = tmp_path / "text", tmp_path / "data", tmp_path / "plain"
+    write_text(text, train=9, valid=9)
+    described(text, tokenizer="words", lowercase=True)
+
+    def again(*more):
+        for path in data.glob("dict.*"):
+            path.unlink()
+        return preprocess(text, data, *more)
+
+    again().ok()
+    described(text, bpe_codes="codes")
+    (text / "codes").write_text("a b\n")
+    again().ok()
+    assert "codes" in (data / "preprocessing.json").read_text()
+    assert (data / "codes").read_text() == "a b\n"
+    shutil.copytree(text, plain)
+    (plain / "preprocessing.json").unlink()
+    said = again(f"--validpref={plain}/valid").error()
+    assert f"({text}), but {plain} has no preprocessing.json" in said
+    described(plain, lowercase=True)
+    test = f"-s en -t fr --testpref={plain}/valid --destdir={data} --joined-dictionary"
+    test += f" --srcdict={tmp_path}/words --user-dir={PACKAGE} --task alignment_heatmap"
+    (tmp_path / "words").write_text("house 1\n")
+    assert f"({data}), but {plain} has" in run("fairseq-preprocess", test).error()
+    (text / "preprocessing.json").unlink()
+    again().ok()
+    assert not (data / "preprocessing.json").exists()
+
+
+def test_model_folders_of_an_ensemble_agree(tmp_path):
+    package = folder_of("en-fr")
+    cased, other = tmp_path / "cased", tmp_path / "other"
+    for folder in (cased, other):
+        shutil.copytree(package, folder)
+        (folder / "SHA256SUMS").unlink()
+    settings = json.loads((package / "preprocessing.json").read_text())
+    settings["en"]["lowercase"] = not settings["en"]["lowercase"]
+    (cased / "preprocessing.json").write_text(json.dumps(settings))
+    config = json.loads((other / "config.json").read_text())
+    (other / "config.json").write_text(json.dumps(config | {"languages": ["de", "fr"]}))
+    (other / "dict.en.txt").rename(other / "dict.de.txt")
+    for folder, said in ((cased, "source text has"), (other, "source language is")):
+        for pair in (["en-fr", folder], [folder, "en-fr"]):
+            with pytest.raises(UserError, match=f"the {said} .*{pair[0]}.* but {pair[1]} has"):
+                load(pair)
+    case = settings["fr"]["lowercase"]
+    load(["en-fr", cased], lowercase=case)  # both alike
+
+
+def test_checkpoints_of_an_ensemble_agree(learned, tmp_path):
+    state = torch.load(learned.checkpoint, weights_only=True)
+    state["task_state"]["dictionaries"]["source"] |= {"language": "fr"}
+    other = tmp_path / "other.pt"
+    torch.save(state, other)
+    for pair in ([learned.checkpoint, other], [other, learned.checkpoint]):
+        with pytest.raises(UserError, match=r"the source language is .* but another has"):
+            load(pair, learned.corpus.data)
+        said = generate(learned.corpus.data, ":".join(map(str, pair))).error()
+        assert "the source language is" in said and str(other) in said
+    lower = tmp_path / "lower"
+    shutil.copytree(learned.corpus.data, lower)
+    described(lower, lowercase=True)
+    state["task_state"] = {}  # as in older checkpoints
+    state["cfg"]["task"]["data"] = str(lower)
+    torch.save(state, other)
+    for pair in ([learned.checkpoint, other], [other, learned.checkpoint]):
+        with pytest.raises(UserError, match=r"the source text has .* preprocessing\.json"):
+            load(pair)
+    load([learned.checkpoint, other], learned.corpus.data)
+
+
+def test_pairs_that_move_to_another_part_are_noticed(tmp_path):
+    lines = [f"{word} {number}" for word in ("house", "bird") for number in range(30)]
+    options = ["--source", str(tmp_path / "c.en"), "--target", str(tmp_path / "c.fr")]
+    options += ["--valid", str(tmp_path / "v"), "--test", str(tmp_path / "t"), "--stop-after"]
+    options += ["text", "--work", str(tmp_path / "w"), "--bpe-dropout", "0", "--bpe-merges", "9"]
+
+    def cut(at):
+        for name, part in (("c", lines[:at]), ("v", lines[at:50]), ("t", lines[50:])):
+            for language in ("en", "fr"):
+                text = "".join(f"{line} {language}\n" for line in part)
+                (tmp_path / f"{name}.{language}").write_text(text)
+
+    cut(45)
+    rnnsearch_train([*options, "--dry-run"])
+    (tmp_path / "w" / ".done").mkdir(parents=True)
+    from fairseq_rnnsearch.training import __main__ as module
+
+    remembered = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module.Work, "check", lambda self, settings: remembered.update(settings))
+        rnnsearch_train([*options, "--dry-run"])
+    text = "".join(f"{name}={value}\n" for name, value in remembered.items())
+    (tmp_path / "w" / "training-settings").write_text(text)
+    rnnsearch_train([*options, "--dry-run"])
+    cut(40)
+    with pytest.raises(UserError, match=r"pairs of train, valid, test=40 10 10 instead of 45 5"):
+        rnnsearch_train([*options, "--dry-run"])
+
+
+def test_both_directions_are_compared_by_the_words_that_both_know():
+    spaced = load("fr-en").align(french := "Comment ça va\u00a0?", english := "How are you?")
+    pair = load("en-fr").align(english, french)
+    assert len(spaced.source_tokens) == len(pair.tokens) + 1
+    plain = load("fr-en").align(french.replace("\u00a0", " "), english)
+    expected = {(t, s) for s, t in plain.alignment.links()}
+    joined = _symmetrised(pair, spaced, "union", "line 1").split()
+    assert max(int(link.split("-")[1]) for link in joined) == 3
+    assert all(f"{s}-{t}" in joined for s, t in pair.alignment.links()) and expected
+    with pytest.raises(UserError, match="split line 1 into different words"):
+        _symmetrised(pair, load("fr-en").align("Où ?", "Who?"), "union", "line 1")
