@@ -30,6 +30,7 @@ from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_sa
 from fairseq_rnnsearch.alignment.figures.alignment import pharaoh
 from fairseq_rnnsearch.command_line import parser_of, path_name, program, usage
 from fairseq_rnnsearch.data.corpus import check_parallel
+from fairseq_rnnsearch.data.reversible import join
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import refuse_overwriting, replacing
 from fairseq_rnnsearch.inference.command_options import (
@@ -144,15 +145,31 @@ def _symmetrised(pair: "Translation", other: "Translation", method: str, where: 
     """Join the links of two directions.
 
     Raises:
-        UserError: if the models split a sentence into different words.
+        UserError: if the models split a sentence into different words. White space that one of
+            them knows as a word has no links with the other's.
     """
-    if (pair.source_tokens, pair.tokens) != (other.tokens, other.source_tokens):
+    places = []  # of the other's words among the pair's
+    for words, others in ((pair.source_tokens, other.tokens), (pair.tokens, other.source_tokens)):
+        ours, theirs = _visible(words), _visible(others)
+        if [words[i] for i in ours] == [others[i] for i in theirs]:
+            places.append(dict(zip(theirs, ours, strict=True)))
+    if len(places) < 2:
         raise UserError(
             f"--inverse: the two models split {where} into different words, so their links cannot "
             "be joined; models of the same data folder split alike"
         )
-    inverse = {(source, target) for target, source in other.alignment.links()}
+    sources, targets = places
+    inverse = {
+        (sources[source], targets[target])
+        for target, source in other.alignment.links()
+        if source in sources and target in targets
+    }
     return pharaoh(symmetrise(set(pair.alignment.links()), inverse, method))
+
+
+def _visible(words: Sequence[str]) -> list[int]:
+    """Return the positions of all words but for white space."""
+    return [i for i, word in enumerate(words) if join([word]).strip()]
 
 
 def _aligned(
