@@ -99,6 +99,9 @@ def main(
             log(line)
     remembered = _remembered(settings, naming.languages)
     remembered["digest of the text"] = _digest(parts, options, naming.languages)
+    if parts:  # the digest does not tell where train, valid and test begin
+        sizes = (str(len(parts.splits[part])) for part in PARTS)
+        remembered[f"pairs of {', '.join(PARTS)}"] = " ".join(sizes)
     work.check(remembered)
     corpus = (options.corpus or work.folder / "corpus").absolute()
     training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
