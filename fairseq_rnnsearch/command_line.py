@@ -1,4 +1,4 @@
-"""The command lines of this package's programs: parsers, exit statuses, output that has closed."""
+"""The command lines of this package's programs: parsers and exit statuses."""
 
 import argparse
 import contextlib
@@ -116,14 +116,9 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(main)
     def run(*arguments: Sequence[str] | None) -> None:
         install_excepthook()
-        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-            if getattr(sys, name) is None:  # closed by whoever started the program
-                setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
         is_command = arguments in ((), (None,))
         if is_command:
             _share_the_processor()
-            if sys.stdout is sys.__stdout__:
-                sys.stdout = StandardOutput(sys.stdout)
             if threading.current_thread() is threading.main_thread():
                 for number in (signal.SIGTERM, signal.SIGHUP):
                     if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
@@ -139,7 +134,8 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
             sys.excepthook(type(mistake), mistake, mistake.__traceback__)
             sys.exit(USAGE)
         except BrokenPipeError:
-            _write_no_more(sys.stdout.fileno())
+            # at exit, Python would write the rest and fail again
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(CLOSED_PIPE)
 
     return run
@@ -155,46 +151,15 @@ def _share_the_processor() -> None:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
-class StandardOutput(io.TextIOWrapper):
-    """Replaces standard output, and names it in the error if it cannot be written.
+class ForeignOutput(io.TextIOWrapper):
+    """Replaces a stream to a terminal, and removes control sequences: text may be a stranger's."""
 
-    Characters that its encoding lacks are escaped, as on standard error.
-
-    With ``is_foreign``, it removes control sequences, because text may be a stranger's. That is the
-    output of fairseq's programs, which is data, and in which nothing is escaped.
-    """
-
-    def __init__(self, out: io.TextIOWrapper, *, is_foreign: bool = False) -> None:
+    def __init__(self, out: io.TextIOWrapper) -> None:
         buffering = {"line_buffering": out.line_buffering, "write_through": out.write_through}
-        is_strict = out.errors == "strict" and not is_foreign
-        errors = "backslashreplace" if is_strict else out.errors
-        super().__init__(out.buffer, out.encoding, errors, **buffering)
-        self._is_foreign = is_foreign
+        super().__init__(out.buffer, out.encoding, out.errors, **buffering)
 
     def write(self, text: str) -> int:
-        if self._is_foreign:
-            text = re.sub(r"[^\n\t]+", lambda part: as_text(part[0]), text)
-        with self._named():
-            return super().write(text)
-
-    def flush(self) -> None:
-        with self._named():
-            super().flush()
-
-    @contextlib.contextmanager
-    def _named(self) -> Iterator[None]:
-        try:
-            yield
-        except BrokenPipeError:
-            raise
-        except OSError as problem:
-            _write_no_more(self.fileno())
-            raise UserError(f"standard output cannot be written: {problem.strerror}") from problem
-
-
-def _write_no_more(descriptor: int) -> None:
-    """Redirect a descriptor to nowhere: at exit, Python would write the rest and fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        return super().write(re.sub(r"[^\n\t]+", lambda part: as_text(part[0]), text))
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

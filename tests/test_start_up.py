@@ -1,7 +1,6 @@
 """What a command need not import to start: torch and fairseq take seconds."""
 
 import gc
-import os
 import signal
 import subprocess
 import sys
@@ -142,34 +141,6 @@ def printed(program, *arguments):
     ended = ran(program, *arguments)
     assert not ended.returncode, ended.stderr
     return ended.stdout.splitlines()
-
-
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
-def test_a_stream_that_is_closed_is_as_one_to_dev_null(closed):
-    command = f"{sys.executable} -m fairseq_rnnsearch.inference.tokenizing --language en {closed}"
-    ended = subprocess.run(
-        command, shell=True, input="It's me.\n", capture_output=True, text=True, cwd=ROOT
-    )
-    tokens = "It'￭ s me ￭.\n" if closed == "2>&-" else ""
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, tokens, "")
-
-
-@pytest.mark.parametrize("command", cases(["--help", "options", "mends"]))
-def test_standard_output_that_cannot_be_written_is_named(command):
-    with open("/dev/full", "w") as full:
-        ended = subprocess.run(
-            [sys.executable, "-m", "fairseq_rnnsearch", command],
-            stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-        )  # fmt: skip
-    reason = "standard output cannot be written: No space left on device"
-    assert (ended.returncode, ended.stderr) == (1, f"fairseq_rnnsearch: error: {reason}\n")
-
-
-def test_what_standard_output_cannot_show_is_escaped():
-    command = [sys.executable, "-m", "fairseq_rnnsearch.conformance", "--explain", "no-mask"]
-    ascii = os.environ | {"PYTHONIOENCODING": "ascii"}
-    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=ascii)
-    assert ended.returncode == 0 and "\\u" in ended.stdout and not ended.stderr, ended
 
 
 SPINNING = """

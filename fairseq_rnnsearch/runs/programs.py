@@ -12,7 +12,7 @@ from contextvars import ContextVar
 
 from omegaconf import DictConfig
 
-from fairseq_rnnsearch.command_line import StandardOutput
+from fairseq_rnnsearch.command_line import ForeignOutput
 from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options, check_validation
@@ -55,10 +55,10 @@ def _speak_utf8() -> None:
             stream.reconfigure(encoding="utf-8")
     # a terminal may get words of any dictionary, as translations and in messages
     if sys.stdout.isatty():
-        sys.stdout = StandardOutput(sys.stdout, is_foreign=True)
+        sys.stdout = ForeignOutput(sys.stdout)
     for handler in logging.root.handlers:
         if type(handler) is logging.StreamHandler and handler.stream.isatty():
-            handler.setStream(StandardOutput(handler.stream, is_foreign=True))
+            handler.setStream(ForeignOutput(handler.stream))
 
 
 def read_checked(path: str, buffer_size: int) -> Iterator[list[str]]:
