@@ -223,7 +223,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN_FILES} --work=@two": ["@two is no folder; name one, or a new one"],
     f"{_TRAIN_FILES} --user-dir=@two": ["--user-dir @two: must be a folder with a plugin of"],
     f"{_TRAIN_FILES} --beam 0": ["--beam 0: must be a whole number of 1 or more"],
-    "rnnsearch-check @two": ["@two: expected FILE.py:NAME, FILE.py, MODULE:NAME or MODULE"],
+    "rnnsearch-check @two": ["@two: expected FILE.py:NAME or FILE.py"],
     "rnnsearch-export en-fr --out=@new --card=/dev/zero": ["--card /dev/zero cannot be read: "],
 }  # fmt: skip
 IN_PROCESS = {

@@ -3,24 +3,25 @@
     rnnsearch-check mymodel.py:step            a function for a part of the model, or a class
     rnnsearch-check mymodel.py                 all functions in a file that are named after parts
     rnnsearch-check --explain reset-after      what a deviation is and does
-    rnnsearch-check --grade FOLDER             how many functions of a course's exercises are right
 
 It runs the code with the authors' parameters and sentences, and compares with the numbers of their
 program. The exit status is 0 if all are equal, 1 if some differ, and 2 for a mistake.
 """
 
 import argparse
+import importlib.util
+import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from fairseq_rnnsearch.command_line import USAGE, parser_of, program, usage
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS
-from fairseq_rnnsearch.conformance.explanation import draw, explained, listed
-from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS
-from fairseq_rnnsearch.conformance.grading import grade, imported
+from fairseq_rnnsearch.conformance.catalogue import explained, listed
+from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
 from fairseq_rnnsearch.conformance.verdict import check
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, neighbours
 
 
 @program
@@ -39,18 +40,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    if options.out and not options.explain:
-        raise UserError("--out: only with --explain")
-    if options.part and options.code is None:
-        raise UserError("--part: only with code, as in mymodel.py:step")
-    if options.grade:
-        return int(not grade(options.grade, options.framework))
     if options.list:
         print(listed())
     elif options.explain:
         print(explained(options.explain))
-        if options.out:
-            draw(options.explain, options.out)
     elif options.code is None:
         raise UserError("name the code, as in mymodel.py:step (rnnsearch-check --help)")
     else:
@@ -60,11 +53,38 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
+def imported(code: str) -> Any:
+    """Import what FILE.py:NAME or FILE.py names.
+
+    Raises:
+        UserError: if the file cannot be imported, or has no such name.
+    """
+    file, _, name = code.partition(":")
+    path = Path(file).resolve()
+    sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None:
+        raise UserError(f"{code}: expected FILE.py:NAME or FILE.py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)  # where dataclasses look
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as problem:
+        raise refused(problem, file) from problem
+    target: Any = module
+    for part in name.split(".") if name else ():
+        names = dict(inspect.getmembers(target))
+        if part not in names:
+            raise UserError(f"{file} has no {part!r}{neighbours(part, names)}")
+        target = names[part]
+    return target
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-check", __doc__)
     forms = parser.add_mutually_exclusive_group()
     forms.add_argument(
-        "code", nargs="?", metavar="FILE.py:NAME", help="the code; also FILE.py, MODULE:NAME"
+        "code", nargs="?", metavar="FILE.py:NAME", help="the code; FILE.py is all of a file"
     )
     parser.add_argument(
         "--part", choices=tuple(PARTS), help="what a function computes, if its name does not say so"
@@ -73,12 +93,8 @@ def _parser() -> argparse.ArgumentParser:
         "--framework", choices=FRAMEWORKS, default="numpy",
         help="the arrays that the code takes (default: %(default)s)",
     )  # fmt: skip
-    forms.add_argument(
-        "--grade", type=Path, metavar="FOLDER", help="count the right functions in each file"
-    )
     forms.add_argument("--list", action="store_true", help="print the catalogue of deviations")
-    forms.add_argument("--explain", metavar="DEVIATION", help="its equation, effect and picture")
-    parser.add_argument("--out", type=Path, metavar="PNG", help="with --explain, draws the picture")
+    forms.add_argument("--explain", metavar="DEVIATION", help="its equation and its effect")
     return parser
 
 

@@ -8,6 +8,8 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from fairseq_rnnsearch.errors import UserError, neighbours
+
 Changes = Mapping[str, object]
 NOT_MEASURED = "Not measured."
 
@@ -257,3 +259,28 @@ def merged(deviations: tuple[PlacedDeviation, ...]) -> Changes | None:
         if one.changes.keys() & other.changes.keys():
             return None
     return {name: change for one in deviations for name, change in one.changes.items()}
+
+
+def listed() -> str:
+    """Return the catalogue, a line for each entry."""
+    return "\n".join(f"{entry.name:<22} {entry.instead}" for entry in CATALOGUE)
+
+
+def explained(name: str) -> str:
+    """Return an entry of the catalogue as text.
+
+    Raises:
+        UserError: if the catalogue has no such entry.
+    """
+    if name not in BY_NAME:
+        raise UserError(f"{name!r} is not in the catalogue{neighbours(name, BY_NAME)} (see --list)")
+    entry = BY_NAME[name]
+    lines = [
+        name,
+        f"  the paper    {entry.paper}",
+        f"  here         {entry.instead}",
+        f"  in training  {entry.effect}",
+    ]
+    if len(entry.places) > 1:
+        lines += [f"  {'variants' * (i == 0):<11}  {place}" for i, place in enumerate(entry.places)]
+    return "\n".join(lines)

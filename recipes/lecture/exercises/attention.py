@@ -1,7 +1,7 @@
 """The alignment model, Eq. 5 and 6, with a fault to find.
 
-`rnnsearch-check --grade recipes/lecture/exercises` counts what is right. The manual's page check.md
-has the arguments' names and shapes.
+`pytest recipes/lecture/exercises` counts what is right. The manual's page check.md has the
+arguments' names and shapes.
 """
 
 import numpy as np
