@@ -110,6 +110,17 @@ def model_from_arrays(arrays, order="program"):
     return model.eval()
 
 
+def arrays_of(model):
+    """A model's parameters as the authors' arrays, others under our names."""
+    arrays = {}
+    for name, value in model.state_dict().items():
+        parts = PARAMETERS.get(name, (name,))
+        for part, block in zip(parts, value.chunk(len(parts)), strict=True):
+            array = (block if name.endswith("embedding.weight") else block.T).numpy().copy()
+            arrays[part] = array[:, None] if name.endswith("energy_weight") else array
+    return arrays
+
+
 def arrays_from_tensors(tensors, arrays):
     """The inverse: tensors in the shapes of a model's parameters, under the names in `arrays`."""
     found = {}

@@ -11,10 +11,9 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
 from fairseq.data import Dictionary, LanguagePairDataset
-from models import EOS, PAD, SOURCES, TARGETS, random_model, task_with_data
+from models import EOS, PAD, SOURCES, TARGETS, arrays_of, random_model, task_with_data
 from oracles import numpy_rnnsearch as oracle
 from test_criterion import criterion_of, logged, task_of
-from test_target_foresight import arrays_of
 from torch.testing import assert_close
 from trained import LEARNING
 

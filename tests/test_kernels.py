@@ -81,15 +81,14 @@ def two_recurrences(T, B, n):
     return "recurrence", call, (*inputs, *unit(n), *unit(n, seed=1))
 
 
-def decoder(updates, steps, B, S, n, a, foresight=False):
-    def call(function, x, s, h, keys, gates, proposed, C, W_a, v_a, *foreseen):
+def decoder(updates, steps, B, S, n, a):
+    def call(function, x, s, h, keys, gates, proposed, C, W_a, v_a):
         unit = unit_of(gates, proposed, context_weight=C)
         model = having(AlignmentModel(a, n, 2 * n), state_weight=W_a, energy_weight=v_a)
-        return function(x, s, steps, Memory(h, keys, mask(B, S)), unit, model, *foreseen)
+        return function(x, s, steps, Memory(h, keys, mask(B, S)), unit, model)
 
     memory = randn(B, S, 2 * n), randn(B, S, a)
     weights = *unit(n), randn(3 * n, 2 * n), randn(a, n), randn(a)
-    weights += (randn(steps, B, a),) if foresight else ()
     return "decoder_recurrence", call, (randn(updates, B, 3 * n), randn(B, n), *memory, *weights)
 
 
@@ -118,14 +117,13 @@ CASES = {
     "decoder": decoder(4, 5, 3, 7, 4, 6),
     "decoder, one row": decoder(5, 5, 1, 3, 3, 2),
     "decoder, one source word": decoder(6, 7, 9, 1, 5, 17),
-    "decoder, foresight": decoder(3, 4, 2, 3, 4, 2, foresight=True),
     "cost, no word": cost(0, 5, 3, 0.1),
     "cost": cost(9, 11, 2, 0.0),
     "cost, smoothed": cost(8, 5, 3, 0.2),
     "cost, rows that are rounded up": cost(33, 11, 2, 0.1),
     "cost, the same together": cost(33, 11, 2, 0.1),
 }
-SMALL = ("one, masked, reversed", "two", "decoder, one row", "decoder, foresight", "cost, smoothed")
+SMALL = ("one, masked, reversed", "two", "decoder, one row", "cost, smoothed")
 
 
 @pytest.fixture(params=["compiled", "torch"], autouse=True)

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import torch
 from commands import run
-from models import EOS, SOURCES, TARGETS, build_model, padded, random_model
+from models import EOS, SOURCES, TARGETS, arrays_of, build_model, padded, random_model
 from oracles import numpy_rnnsearch as oracle
 from test_living import TEXTS, VARIANTS, ask, model_best, needs_node, translator, weighted
 from test_network import EXACT
-from test_target_foresight import arrays_of
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import load
@@ -67,17 +66,12 @@ def test_effects_equal_the_oracle(order, kernels, monkeypatch):
 
 
 @pytest.mark.parametrize("order", DECODER_ORDERS)
-@pytest.mark.parametrize(
-    "parts", [{"unit": "lstm"}, {"alignment_model": "general"}, {"target_foresight": True}]
-)
+@pytest.mark.parametrize("parts", [{"unit": "lstm"}, {"alignment_model": "general"}])
 def test_other_parts_score_as_they_do(order, parts):
     """What is scored with all positions is what the model scores, so that the states are its."""
     model = random_model(decoder_order=order, **parts).eval()
     previous, source = padded([[EOS, *words[:-1]] for words in TARGETS]), padded(SOURCES)
     output = model.decoder(previous, model.encoder(source))
-    if parts.get("target_foresight"):
-        network, encoded = model.decoder.network, model.encoder(source).by_row()
-        output = (model.decoder.output_layer(network(previous, encoded, padded(TARGETS))[0]), None)
     expected = model.get_normalized_probs(output, log_probs=True)
     expected = expected.gather(2, padded(TARGETS).unsqueeze(2)).squeeze(2)
     found, log_p = effects(model)

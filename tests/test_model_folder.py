@@ -43,7 +43,6 @@ KINDS = {
     "general": {"alignment_model": "general"},
     "dot": {"alignment_model": "dot", "decoder_hidden_size": 10},
     "factorised": {"output_layer": "factorised"},
-    "target foresight": {"target_foresight": True},
     "bfloat16": {"compute_dtype": "bfloat16"},
 }
 
@@ -79,10 +78,22 @@ def test_every_model_comes_back(kind, tmp_path):
     assert read.model.state_dict().keys() == expected.keys()
     for name, values in read.model.state_dict().items():
         assert torch.equal(values, expected[name]), name
-    if kind != "target foresight":
-        batch = batch_of(SOURCES, SOURCES)["net_input"]
-        with torch.no_grad():
-            assert torch.equal(read.model(**batch)[0], model.eval()(**batch)[0])
+    batch = batch_of(SOURCES, SOURCES)["net_input"]
+    with torch.no_grad():
+        assert torch.equal(read.model(**batch)[0], model.eval()(**batch)[0])
+
+
+def test_removed_options_are_dropped_or_refused(tmp_path):
+    written(tmp_path / "model")
+    config = tmp_path / "model" / "config.json"
+    described = json.loads(config.read_text())
+    described["options"]["target_foresight"] = False
+    config.write_text(json.dumps(described))
+    assert "target_foresight" not in read_facts(tmp_path / "model").options
+    described["options"]["target_foresight"] = True
+    config.write_text(json.dumps(described))
+    with pytest.raises(UserError, match=r"--target-foresight True: commit d09b774 .*hansards"):
+        read_facts(tmp_path / "model")
 
 
 @pytest.mark.parametrize(("licence", "kept"), [("", "some licence"), ("another", "another")])

@@ -3,10 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from models import EOS, SOURCES, TARGETS, batch_of, build_model, padded, random_model
+from models import EOS, SOURCES, TARGETS, arrays_of, batch_of, build_model, padded, random_model
 from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
-from test_target_foresight import arrays_of
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.decoding.search import Scorer

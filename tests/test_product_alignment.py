@@ -8,6 +8,7 @@ from models import (
     PAD,
     SOURCES,
     TARGETS,
+    arrays_of,
     build_model,
     cost_of,
     padded,
@@ -17,7 +18,6 @@ from models import (
 )
 from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
-from test_target_foresight import arrays_of
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError

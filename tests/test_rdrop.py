@@ -164,13 +164,12 @@ def test_guided_attention_is_that_of_the_first_reading():
 
 
 def test_without_dropout_it_is_refused():
-    training = {"has_links": False, "begins_from_model": False}
     for dropout in ({}, {"dropout": 0.2, "embedding_dropout": 0.0, "readout_dropout": 0.0}):
         model = build_model(**dropout)
-        model.check_training(**training, readings=rdrop_of(model, 0.0).readings())
+        model.check_training(rdrop_of(model, 0.0).readings())
         with pytest.raises(UserError, match="--rdrop-alpha needs dropout"):
-            model.check_training(**training, readings=rdrop_of(model, 1.0).readings())
-    build_model(readout_dropout=0.2).check_training(**training, readings=2)
+            model.check_training(rdrop_of(model, 1.0).readings())
+    build_model(readout_dropout=0.2).check_training(readings=2)
 
 
 @pytest.mark.parametrize("alpha", [-1.0, math.inf, math.nan])

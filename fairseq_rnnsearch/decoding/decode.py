@@ -19,16 +19,6 @@ def has_alignment(model: torch.nn.Module) -> bool:
     return model.decoder.has_alignment if isinstance(model.decoder, StepwiseDecoder) else True
 
 
-def check_search(model: torch.nn.Module) -> None:
-    """Check that a search with a model makes sense.
-
-    Raises:
-        UserError: if the model can only score given words.
-    """
-    if isinstance(model.decoder, StepwiseDecoder):
-        model.decoder.check_search()
-
-
 @torch.no_grad()
 def decode(
     generator: Any,

@@ -29,6 +29,7 @@ from fairseq_rnnsearch.data import plain_text
 from fairseq_rnnsearch.data.checksums import check_checksum, write_list
 from fairseq_rnnsearch.data.dictionary_file import Dictionary, read_dictionary, written
 from fairseq_rnnsearch.data.model_folders import PARAMETERS
+from fairseq_rnnsearch.data.removed_options import drop_removed
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.errors import UserError, as_text, first_sentence
 from fairseq_rnnsearch.files import make_folder, open_plain, read_json, refuse_link_to_nothing
@@ -270,6 +271,10 @@ def read_facts(path: Path) -> Facts:
         raise UserError(f'{file}: languages must be two names, such as ["en", "fr"]')
     if not isinstance(options, dict):
         raise UserError(f"{file}: options must be an object with the model's sizes")
+    try:
+        drop_removed(options)
+    except UserError as problem:
+        raise UserError(f"{file}: options: {problem}") from None
     if not isinstance(config.get("architecture"), str):
         raise UserError(f"{file}: architecture must be a name, such as rnnsearch_50")
     if not isinstance(config.get("licence", ""), str):

@@ -34,7 +34,7 @@ from fairseq_rnnsearch.data.coverage import (
 )
 from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
 from fairseq_rnnsearch.decoding.batches import batch_of
-from fairseq_rnnsearch.decoding.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.decoding.decode import decode, has_alignment
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
 from fairseq_rnnsearch.errors import UserError, as_text, counted
@@ -190,8 +190,6 @@ class Translator:
         is_one, lines = isinstance(sentences, str), sentences_of("sentences", sentences)
         split = [sentences_in(line) if split_sentences else [line] for line in lines]
         sentences = [sentence for line in split for sentence in line]
-        for model in self.models:
-            check_search(model)
         search = _search_for(self.models, authors_search)(
             self.models,
             self.target_dictionary,

@@ -63,8 +63,7 @@ def decoder_tensors(
     memory: Memory,
     unit: GatedUnit,
     alignment_model: AlignmentModel,
-    foreseen: Tensor | None = None,
-) -> tuple[int | Tensor | None, ...]:
+) -> tuple[int | Tensor, ...]:
     """Return the arguments of ``Backend.decoder_recurrence`` as a pass takes them.
 
     Autograd sees the tensors that it is given, and none inside of modules.
@@ -72,7 +71,7 @@ def decoder_tensors(
     of_memory = memory.padding, word_inputs, initial, memory.annotations, memory.keys
     of_unit = unit.recurrent_gates, unit.recurrent_proposed, unit.context_weight
     of_model = alignment_model.state_weight, alignment_model.energy_weight
-    return steps, *of_memory, *of_unit, *of_model, foreseen
+    return steps, *of_memory, *of_unit, *of_model
 
 
 def slices(length: int, step: int) -> list[slice]:

@@ -97,7 +97,6 @@ class Backend(Protocol):
         memory: Memory,
         unit: Unit,
         alignment_model: Attention,
-        foreseen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Attend, update, attend, update ... for teacher-forced words.
 
@@ -109,7 +108,6 @@ class Backend(Protocol):
             word_inputs: ``(updates, batch, 3n)``, with updates either ``steps`` or one fewer.
             initial: s_0, ``(batch, n)``.
             steps: number of target positions.
-            foreseen: V_a e(y_i) of each position, ``(steps, batch, n')``, with target foresight.
 
         Returns:
             hidden states s_0, s_1 ..., ``(updates + 1, batch, n)``; contexts,

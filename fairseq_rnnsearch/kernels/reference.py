@@ -52,15 +52,13 @@ class Reference:
         memory: Memory,
         unit: Unit,
         alignment_model: Attention,
-        foreseen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         dtype = accurate_type(initial.dtype)
         memory = memory._replace(keys=memory.keys.to(dtype))
         state, states, contexts, alignment = unit.begin(initial.to(dtype)), [], [], []
         inputs_of = word_inputs.unbind()
-        foreseen_at = [None] * steps if foreseen is None else foreseen.to(dtype).unbind()
         for i in range(steps):
-            c, alpha = attend(unit.hidden(state), memory, alignment_model, foreseen_at[i])
+            c, alpha = attend(unit.hidden(state), memory, alignment_model)
             contexts.append(c)
             alignment.append(alpha)
             if i < len(inputs_of):

@@ -59,8 +59,6 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
         "unit": names.get(type(decoder.unit), type(decoder.unit).__name__),
         "alignment": "none" if alignment is None else names.get(type(alignment), f"{alignment}"),
     }
-    if decoder.target_foresight:
-        raise UserError("the checkpoint was trained with --target-foresight, and cannot translate")
     for name, (option, computed) in _COMPUTED.items():
         if options[name] not in computed:
             valid = ", ".join(computed)

@@ -58,16 +58,6 @@ class ModelOptions:
         metadata={"help": "a: the paper's of appendix A.1.2, or s W h (general) or s . h (dot), "
                   "which it allows instead"},
     )  # fmt: skip
-    target_foresight: bool = field(
-        default=False,
-        metadata={"help": "let attention read the target word that is being aligned; such a "
-                  "model aligns given sentences (rnnsearch-align) and cannot translate"},
-    )  # fmt: skip
-    train_alignment_model_only: bool = field(
-        default=False,
-        metadata={"help": "train only the parameters of the alignment model; all else "
-                  "stays as in --finetune-from-model"},
-    )  # fmt: skip
     decoder_order: _choice(DECODER_ORDERS) = field(
         default="program",
         metadata={"help": "order inside one decoder step: the authors' program, or as printed in "
@@ -147,22 +137,6 @@ def check_options(cfg: Any) -> None:
         )
     if obstacle:
         raise UserError(f"--alignment-model {model} {obstacle}")
-    if cfg.target_foresight and (cfg.fixed_context or str(model) != "additive"):
-        other = "--fixed-context" if cfg.fixed_context else f"--alignment-model {model}"
-        raise UserError(
-            f"--target-foresight {other}: only the additive alignment model of RNNsearch has it, "
-            "leave one of them out"
-        )
-    if cfg.train_alignment_model_only and cfg.fixed_context:
-        raise UserError(
-            "--train-alignment-model-only --fixed-context: RNNencdec has no alignment model, "
-            "leave one of them out"
-        )
-    if cfg.train_alignment_model_only and str(model) == "dot":
-        raise UserError(
-            "--train-alignment-model-only --alignment-model dot: it has no parameters, leave one "
-            "of them out"
-        )
 
 
 def _is_number(value: object) -> bool:

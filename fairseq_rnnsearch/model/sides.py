@@ -4,13 +4,11 @@
 a ``torch.nn.Module``. The mathematics is in ``paper.network``.
 """
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import DecoderSteps
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.model.precision import in_compute_dtype
@@ -80,10 +78,12 @@ class DecoderSide(_Side):
         """
         leading = _leading_padding(prev_output_tokens, self.dictionary.pad())
         words = _roll_rows(prev_output_tokens, -leading)
-        score = partial(given_words.posterior, self.network) if posterior else self.network
-        reads = posterior or self.network.target_foresight
-        following = self._words_after(words) if reads else None
-        t, alpha = score(words, encoder_out.by_row(), following)
+        source = encoder_out.by_row()
+        if posterior:
+            following = self._words_after(words)
+            t, alpha = given_words.posterior(self.network, words, source, following)
+        else:
+            t, alpha = self.network(words, source)
         t = _roll_rows(t, leading)
         # fairseq's criterion with alignment views them as a matrix
         return t, None if alpha is None else _roll_rows(alpha, leading).contiguous()
@@ -116,19 +116,9 @@ class DecoderSide(_Side):
         softmax = torch.log_softmax if log_probs else torch.softmax
         return softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
 
-    def check_search(self) -> None:
-        """See ``decoding.search.beam_search.StepwiseDecoder``."""
-        if self.network.target_foresight:
-            raise UserError(
-                "the model was trained with --target-foresight: it reads the word that a search "
-                "would look for, and cannot translate; rnnsearch-align aligns given sentences "
-                "with it"
-            )
-
     @in_compute_dtype
     def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
         """Return the decoder for a search, see ``kernels.DecoderSteps``."""
-        self.check_search()
         source, sentences = encoder_out
         if sentences is None:
             sentences = torch.arange(len(source.padding), device=source.padding.device)

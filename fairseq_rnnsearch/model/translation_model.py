@@ -13,8 +13,6 @@ from fairseq_rnnsearch.model.precision import round_matrices
 from fairseq_rnnsearch.model.sides import DecoderSide, EncoderSide
 from fairseq_rnnsearch.paper.network import Decoder, Encoder
 
-_FORESIGHT = "decoder.network.alignment_model.foresight_weight"  # V_a
-
 
 def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder, Decoder]:
     """Build both networks, their parameters not yet initialised.
@@ -55,7 +53,6 @@ def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder
         kernels=str(cfg.kernels),
         unit=UNITS[str(cfg.unit)],
         alignment_model=ALIGNMENTS[str(cfg.alignment_model)],
-        target_foresight=cfg.target_foresight,
     )
     return encoder, decoder
 
@@ -96,10 +93,7 @@ class TranslationModel:
             round_matrices(side)
 
     def checked(self, state_dict: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return a checkpoint's parameters as this model takes them.
-
-        A model with target foresight can load a model without it, and then attends in the same
-        way, because V_a is zero.
+        """Return a checkpoint's parameters, after checking them.
 
         Raises:
             UserError: if the checkpoint's dictionaries have other sizes, or its parameters are not
@@ -127,9 +121,6 @@ class TranslationModel:
                     f"trained with {trained.size(0)}: give the data folder (or dict files) that "
                     "the checkpoint was trained with"
                 )
-        if self.decoder.network.target_foresight and _FORESIGHT not in state_dict:
-            shape = self.decoder.network.alignment_model.foresight_weight.shape
-            state_dict = {**state_dict, _FORESIGHT: torch.zeros(shape)}
         return state_dict
 
 

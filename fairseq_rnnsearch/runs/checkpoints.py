@@ -25,6 +25,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_rnnsearch.data.model_folders import folder_of
+from fairseq_rnnsearch.data.removed_options import drop_removed
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
 from fairseq_rnnsearch.files import open_plain
 
@@ -145,6 +146,8 @@ def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) 
         extra_state = state["extra_state"]
         extra_state["task_state"] = state.get("task_state") or {}
         cfg = state.get("cfg")
+        if cfg and "decoder_order" in (options := cfg.get("model") or {}):  # a model of ours
+            drop_removed(options)
         for name in OF_CONFIGURATION:
             extra_state[name] = cfg and OmegaConf.select(cfg, name)
         extra_state["has_optimizer"] = bool(state.get("last_optimizer_state"))

@@ -52,7 +52,8 @@ binarise() {
 # align_text SOURCE-TARGET MODEL TEXT FORMATS OPTION...: aligns sentences by force
 align_text() {
     python -P -m fairseq_rnnsearch.inference.align "$WORK/checkpoints-$2/checkpoint_best.pt" \
-        --data "$WORK/data" --source "$3.${1%-*}" --target "$3.${1#*-}" \
+        --user-dir "$HERE/foresight" --data "$WORK/data" \
+        --source "$3.${1%-*}" --target "$3.${1#*-}" \
         --out "$PARTIAL" --heatmap-format "$4" --device "$DEVICE" "${@:5}"
 }
 
@@ -173,10 +174,11 @@ train() {
 # word to be aligned. With links to follow, all parameters learn; without them, only the alignment
 # model, because attention that knows the word would reveal it to the others by where it points.
 train_foresight() {
+    local arch=foresight
     follow "$WORK/$3/$1" "$FORESIGHT_GUIDED_WEIGHT"
-    [[ -n ${GUIDANCE[*]-} ]] || GUIDANCE=(--train-alignment-model-only)
+    [[ -n ${GUIDANCE[*]-} ]] || arch=foresight_alone
     train_direction "$1" "$FORESIGHT_UPDATES" "$1$FORESEES" "$2" \
-        --target-foresight "${GUIDANCE[@]}" \
+        --user-dir "$HERE/foresight" --arch "$arch" ${GUIDANCE[@]+"${GUIDANCE[@]}"} \
         --warmup-updates $((FORESIGHT_UPDATES / 10)) \
         --finetune-from-model "$WORK/checkpoints-$1/checkpoint_best.pt"
 }

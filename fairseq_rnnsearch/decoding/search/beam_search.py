@@ -38,13 +38,6 @@ class StepwiseDecoder(Protocol):
         If so, ``posterior=True`` with given words returns ``paper.network.given_words.posterior``.
         """
 
-    def check_search(self) -> None:
-        """Check that a search makes sense.
-
-        Raises:
-            UserError: for a decoder that only scores given words.
-        """
-
     def begin(self, encoder_out: Any) -> Any:
         """Return the decoder's steps, ``kernels.DecoderSteps``, for the encoder's result."""
 

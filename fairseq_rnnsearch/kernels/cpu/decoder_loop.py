@@ -7,7 +7,7 @@ bfloat16, and the softmax's gradient is a difference of their gradients.
 **The forward pass.** Step i, from s = s_{i-1} to s' = s_i, in the names of ``equations``, with
 k_j = U_a h_j the key of source position j:
 
-    p = W_a s  [+ V_a e(y_i)]                    the query, [with target foresight]
+    p = W_a s                                    the query
     t_j = tanh(k_j + p),  e_j = v . t_j          hidden units and energies
     alpha = softmax(e),  c = sum_j alpha_j h_j   weights and context
     [a, a_z, a_r] = [x, x_z, x_r] + C c + [U q, U_z s, U_r s]     with  q = r o s
@@ -49,8 +49,7 @@ except (6) and (7) are one product over all steps at the end: (4), and
 
 ``align_backward`` computes (5) to (8) and recomputes t_j: storing all of them would take 290 MB in
 an update of the paper's size, and as long as recomputing. In orders whose last step only attends
-and makes no state, its d_inputs are zero. Target foresight's addition to the query, V_a e(y_i), is
-computed before the loop; its gradients are the d_p of all steps.
+and makes no state, its d_inputs are zero.
 """
 
 import torch
@@ -83,13 +82,11 @@ class _DecoderRecurrence(torch.autograd.Function):
         C: Tensor,
         W_a: Tensor,
         v_a: Tensor,
-        foreseen: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         operands, exact = operands or initial.dtype, accurate_type(operands or initial.dtype)
         U, C = U.to(operands), C.to(operands)
         U_gates_and_W_a = torch.cat((U_gates, W_a)).to(operands)
-        foreseen = None if foreseen is None else foreseen.to(operands)
         word_inputs, annotations, keys, v_a = (
             x.to(exact).contiguous() for x in (word_inputs, annotations, keys, v_a)
         )
@@ -108,8 +105,6 @@ class _DecoderRecurrence(torch.autograd.Function):
         for i in range(steps):
             s = states[i]
             gates, queries[i] = times_U_gates_and_W_a(s.to(operands)).split((2 * n, len(v_a)), 1)
-            if foreseen is not None:
-                queries[i] += foreseen[i]
             ops.align(keys, queries[i], v_a, padding, alignment[i])
             torch.bmm(alignment[i].unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
             if i < updates:
@@ -180,5 +175,4 @@ class _DecoderRecurrence(torch.autograd.Function):
             reset_s = units[..., 2 * n :] * states[:updates]
             d_U = weight_gradient(d_inputs[:updates, :, :n], reset_s)
         d_tensors = d_inputs[:updates], d_s, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a
-        d_foreseen = d_query if ctx.needs_input_grad[12] else None
-        return None, None, None, *d_tensors, d_v.sum(dim=0), d_foreseen
+        return None, None, None, *d_tensors, d_v.sum(dim=0)

@@ -90,9 +90,8 @@ class GPU(Reference):
         memory: Memory,
         unit: GatedUnit,
         alignment_model: AlignmentModel,
-        foreseen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        given = word_inputs, initial, steps, memory, unit, alignment_model, foreseen
+        given = word_inputs, initial, steps, memory, unit, alignment_model
         if not _takes(word_inputs):
             return super().decoder_recurrence(*given)
         from fairseq_rnnsearch.kernels.gpu import attention, attentive_recurrence

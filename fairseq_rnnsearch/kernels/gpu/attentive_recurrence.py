@@ -45,13 +45,11 @@ class _DecoderRecurrence(torch.autograd.Function):
         C: Tensor,
         W_a: Tensor,
         v_a: Tensor,
-        foreseen: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         operands, exact = operands or initial.dtype, accurate_type(operands or initial.dtype)
         U, C = U.to(operands), C.to(operands)
         U_gates_and_W_a = torch.cat((U_gates, W_a)).to(operands)
-        foreseen = None if foreseen is None else foreseen.to(operands).contiguous()
         v_a, annotations = v_a.to(exact), annotations.to(operands)
         word_inputs, keys, padding = (x.contiguous() for x in (word_inputs, keys, padding))
         updates, B, n = len(word_inputs), *initial.shape
@@ -67,8 +65,6 @@ class _DecoderRecurrence(torch.autograd.Function):
         for i in range(steps):
             s = states[i]
             torch.mm(states_in[i], U_gates_and_W_a.T, out=s_products[i])
-            if foreseen is not None:
-                queries[i] += foreseen[i]
             attention.energies(keys, queries[i], v_a, padding, energy)
             if i == updates:
                 attention.weights(energy, alignment[i])
@@ -139,8 +135,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         d_U = _weight_gradient(d_inputs[:updates, :, :n], reset_s)
         d_C = _weight_gradient(d_values, annotations)
         d_tensors = d_inputs[:updates], d_s[0], d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a
-        d_foreseen = d_query if ctx.needs_input_grad[12] else None
-        return None, None, None, *d_tensors, d_v.sum(dim=0), d_foreseen
+        return None, None, None, *d_tensors, d_v.sum(dim=0)
 
 
 def _weight_gradient(d_out: Tensor, x: Tensor) -> Tensor:

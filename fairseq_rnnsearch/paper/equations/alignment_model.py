@@ -6,22 +6,12 @@
 
 The sums run over the source words and the end-of-sentence symbol, never over padding. There are no
 biases. U_a h_j does not depend on i and is computed once per sentence.
-
-**Target foresight** (Peter, Nix and Ney, 2017) aligns given words: the alignment model also reads
-the word y_i that is being aligned,
-
-    e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j + V_a e(y_i))
-
-so the alpha_ij of Eq. 6 becomes a distribution given y_1 .. y_i instead of y_1 .. y_{i-1}. As c_i
-may reveal y_i, a search cannot use p(y_i | ...).
 """
 
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
-
-from fairseq_rnnsearch.paper.equations.linear import linear
 
 
 class Memory(NamedTuple):
@@ -39,44 +29,31 @@ class AlignmentModel(nn.Module):
         state_weight: ``(n', n)``: W_a.
         annotation_weight: ``(n', 2n)``: U_a.
         energy_weight: ``(n',)``: v_a.
-        foresight_weight: ``(n', m)``: V_a, or None without target foresight.
     """
 
-    def __init__(
-        self, size: int, state_size: int, annotation_size: int, foresight_size: int | None = None
-    ) -> None:
+    def __init__(self, size: int, state_size: int, annotation_size: int) -> None:
         super().__init__()
         self.state_weight = nn.Parameter(torch.empty(size, state_size))
         self.annotation_weight = nn.Parameter(torch.empty(size, annotation_size))
         self.energy_weight = nn.Parameter(torch.empty(size))
-        self.foresight_weight = (
-            nn.Parameter(torch.empty(size, foresight_size)) if foresight_size else None
-        )
 
     def keys(self, annotations: Tensor) -> Tensor:
         """Return U_a h: ``(batch, source, 2n)`` to ``(batch, source, n')``."""
         return annotations @ self.annotation_weight.T
 
-    def foreseen(self, y: Tensor) -> Tensor:
-        """Return V_a e(y_i), with target foresight: ``(..., m)`` to ``(..., n')``."""
-        return linear(y, self.foresight_weight)
-
-    def energies(self, s: Tensor, keys: Tensor, foreseen: Tensor | None = None) -> Tensor:
+    def energies(self, s: Tensor, keys: Tensor) -> Tensor:
         """Return e_i for one target position, in the keys' type; W_a s may be in a narrower one.
 
         Args:
             s: decoder states s_{i-1}, ``(batch, hypotheses, n)``: one per sentence in training,
                 beam-size many in a search.
             keys: U_a h, ``(batch, source, n')``.
-            foreseen: V_a e(y_i), ``(batch, hypotheses, n')``, with target foresight.
 
         Returns:
             ``(batch, hypotheses, source)``.
         """
         W_a, v_a = self.state_weight, self.energy_weight
         query = s.to(W_a.dtype) @ W_a.T
-        if foreseen is not None:
-            query = query + foreseen
         hidden = torch.tanh(query.unsqueeze(2) + keys.unsqueeze(1))
         return (hidden * v_a).sum(dim=-1)  # autocast would round a matrix product
 
@@ -112,17 +89,13 @@ def context(alpha: Tensor, h: Tensor) -> Tensor:
     return torch.bmm(alpha.to(h.dtype), h)
 
 
-def attend(
-    s: Tensor, memory: Memory, alignment_model: AlignmentModel, foreseen: Tensor | None = None
-) -> tuple[Tensor, Tensor]:
+def attend(s: Tensor, memory: Memory, alignment_model: AlignmentModel) -> tuple[Tensor, Tensor]:
     """Return c_i, ``(rows, 2n)``, and alpha_i, ``(rows, source)``, for one target position.
 
     Args:
         s: states, ``(rows, n)``: equally many rows per sentence, adjacent.
-        foreseen: V_a e(y_i), ``(rows, n')``, with target foresight.
     """
     sentences = len(memory.keys), -1
-    further = () if foreseen is None else (foreseen.unflatten(0, sentences),)
-    e = alignment_model.energies(s.unflatten(0, sentences), memory.keys, *further)
+    e = alignment_model.energies(s.unflatten(0, sentences), memory.keys)
     alpha = alignment_weights(e, memory.padding)
     return context(alpha, memory.annotations).flatten(0, 1), alpha.flatten(0, 1)

@@ -65,8 +65,6 @@ class Decoder(RunByBackend):
             word and of t_i, while training.
         kernels: what runs the time loops, one of ``kernels.KERNELS``.
         unit, alignment_model: the classes of the recurrence and the attention.
-        target_foresight: whether attention reads the word that is being aligned, see
-            ``equations.alignment_model``. Such a decoder scores given words but cannot search.
 
     Raises:
         ValueError: for an unknown order.
@@ -89,7 +87,6 @@ class Decoder(RunByBackend):
         kernels: str = "auto",
         unit: type[Unit] = GatedUnit,
         alignment_model: type[Attention] = AlignmentModel,
-        target_foresight: bool = False,
     ) -> None:
         super().__init__(kernels)
         if order not in DECODER_ORDERS:
@@ -99,12 +96,8 @@ class Decoder(RunByBackend):
         self.initial_weight = nn.Parameter(torch.empty(hidden_size, summary_size))
         self.initial_bias = nn.Parameter(torch.empty(hidden_size))
         self.unit = unit(embedding_size, hidden_size, context_size)
-        self.target_foresight = target_foresight
-        foresight = (embedding_size,) if target_foresight else ()
         self.alignment_model = (
-            alignment_model(alignment_size, hidden_size, context_size, *foresight)
-            if alignment_size
-            else None
+            alignment_model(alignment_size, hidden_size, context_size) if alignment_size else None
         )
         self.readout = DeepOutput(maxout_size, hidden_size, embedding_size, context_size)
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
@@ -123,21 +116,18 @@ class Decoder(RunByBackend):
         x = nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
         return torch.tanh(x.to(self.initial_bias.dtype))  # under autocast too
 
-    def forward(
-        self, previous: Tensor, source: EncodedSource, words: Tensor | None = None
-    ) -> tuple[Tensor, Tensor | None]:
+    def forward(self, previous: Tensor, source: EncodedSource) -> tuple[Tensor, Tensor | None]:
         """Score given words, all positions at once as far as the recurrence allows.
 
         Args:
             previous: ``(batch, target)``, the word before each position. Column 0 counts as y_0,
                 whatever it holds. Padding on the right is harmless.
-            words: ``(batch, target)``, the word at each position, for target foresight.
 
         Returns:
             t_i, ``(batch, target, l)``, for ``output``; alignment weights,
             ``(batch, target, source)``, or None for RNNencdec.
         """
-        positions = self.positions(previous, source, words)
+        positions = self.positions(previous, source)
         return self.read_out(positions), positions.alignment
 
     def read_out(self, positions: Positions) -> Tensor:
@@ -146,7 +136,7 @@ class Decoder(RunByBackend):
         t = self.readout.given_word_inputs(states, word_inputs, contexts)
         return self.readout_dropout(t).transpose(0, 1)
 
-    def positions(self, previous: Tensor, source: EncodedSource, words: Tensor | None) -> Positions:
+    def positions(self, previous: Tensor, source: EncodedSource) -> Positions:
         """Run the recurrence over given words; arguments as for ``forward``."""
         steps, backend = previous.size(1), self.backend
         y = self.embed(previous.T)
@@ -162,12 +152,8 @@ class Decoder(RunByBackend):
             states = torch.cat((s_0.unsqueeze(0), following))
             contexts, alignment = c.expand(steps, -1, -1), None
         else:
-            foreseen = None
-            if self.target_foresight:
-                y_i = embed_words(words.T, self.embedding, self.embedding_dropout, backend)
-                foreseen = y_i.through(self.alignment_model.foreseen)
             states, contexts, alignment = backend.decoder_recurrence(
-                word_inputs, s_0, steps, memory, self.unit, self.alignment_model, foreseen
+                word_inputs, s_0, steps, memory, self.unit, self.alignment_model
             )
         read = states[1:] if self.order == "section3" else states[:steps]
         return Positions(read, y.through(self.readout.word_inputs), contexts, alignment)

@@ -32,7 +32,7 @@ def posterior(
     Returns:
         t_i, ``(batch, target, l)``; the weights, ``(batch, target, source)``.
     """
-    positions = decoder.positions(previous, source, words)
+    positions = decoder.positions(previous, source)
     log_probabilities = []
     for i, (s, of_word) in enumerate(zip(positions.states, positions.word_inputs, strict=True)):
         t_ij = decoder.readout.given_word_inputs(
@@ -71,7 +71,7 @@ def without_each(
         ``(batch, target, 1 + source)``: log p(y_i), then log p(y_i) without position j, where
         padding is as if nothing was taken away; None for RNNencdec.
     """
-    positions, h = decoder.positions(previous, source, words), source.annotations
+    positions, h = decoder.positions(previous, source), source.annotations
     if positions.alignment is None:
         return None
     log_probabilities = []

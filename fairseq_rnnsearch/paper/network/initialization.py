@@ -33,7 +33,6 @@ APPENDIX_B1: Table = (
     ("*recurrent_*", "U, U_z, U_r of all units", orthogonal_blocks),
     ("*alignment_model.state_weight", "W_a", gaussian(0.001)),
     ("*alignment_model.annotation_weight", "U_a", gaussian(0.001)),
-    ("*alignment_model.foresight_weight", "V_a of target foresight", gaussian(0.001)),
     ("*alignment_model.energy_weight", "V_a (v_a)", nn.init.zeros_),
     ("*bias", "all bias vectors", nn.init.zeros_),
     ("*", "any other weight matrix", gaussian(0.01)),

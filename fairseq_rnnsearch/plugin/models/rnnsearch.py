@@ -111,9 +111,6 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
             RNNSearchDecoder(target, decoder, compute_dtype),
         )
         initialize(model, INITIALIZATIONS[str(cfg.initialization)])
-        if cfg.train_alignment_model_only:
-            model.requires_grad_(False)
-            decoder.alignment_model.requires_grad_(True)
         return model
 
     @classmethod
@@ -121,39 +118,21 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """Refuse: fairseq's function unpickles what it is given."""
         raise UserError("from_pretrained does not read this model: use fairseq_rnnsearch.load")
 
-    def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
-        """Check that there is something to learn, and warn about what will train poorly.
-
-        Attention that reads the word being aligned can reveal that word to the decoder by where it
-        points, and learns this sooner than to align. It cannot if the decoder has already learned
-        to read contexts, or if links tell attention where to point.
+    def check_training(self, readings: int) -> None:
+        """Check that there is something to learn.
 
         Args:
-            has_links: whether attention is guided (``--guided-alignment``).
-            begins_from_model: whether training starts from a trained model's parameters.
             readings: how often it reads each batch at the same time (R-Drop: twice).
 
         Raises:
-            UserError: if the model needs one of these and lacks it.
+            UserError: if two readings would be the same.
         """
-        only_alignment_model = not self.decoder.network.embedding.weight.requires_grad
-        if only_alignment_model and not begins_from_model:
-            raise UserError(
-                "--train-alignment-model-only leaves all else as it is: give a trained model with "
-                "--finetune-from-model"
-            )
         if readings > 1 and not any(
             part.p for part in self.modules() if isinstance(part, nn.Dropout)
         ):
             raise UserError(
                 "--rdrop-alpha needs dropout, without which both readings of a batch are the same: "
                 "give --dropout 0.3, for example"
-            )
-        if self.decoder.network.target_foresight and not only_alignment_model and not has_links:
-            logger.warning(
-                "--target-foresight alone: attention can tell the decoder the word by where it "
-                "points, and will not align; add --guided-alignment, or train a model without it "
-                "and then --train-alignment-model-only --finetune-from-model"
             )
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:

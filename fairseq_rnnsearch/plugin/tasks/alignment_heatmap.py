@@ -16,7 +16,6 @@ from fairseq import utils
 from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
-from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
@@ -25,7 +24,7 @@ from omegaconf import DictConfig
 from torch import Tensor
 
 from fairseq_rnnsearch.decoding.batches import naming_the_batch
-from fairseq_rnnsearch.decoding.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.decoding.decode import decode, has_alignment
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.decoding.search.beam_search import longest_translation
 from fairseq_rnnsearch.errors import UserError, counted, option_of
@@ -92,14 +91,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
     def _check_model(self) -> None:
         """Let the model check its training data, see ``RNNSearchModel.check_training``."""
         if isinstance(self._model, RNNSearchModel):
-            named = self.cfg.restore_file != CheckpointConfig.restore_file
             ours = isinstance(self._criterion, AlignmentHeatmapCriterion)
-            readings = self._criterion.readings() if ours else 1
-            self._model.check_training(
-                has_links=bool(self._guidance),
-                begins_from_model=bool(self.cfg.finetune_from_model) or named,
-                readings=readings,
-            )
+            self._model.check_training(self._criterion.readings() if ours else 1)
 
     def _guide(self, epoch: int) -> None:
         """Give the training data the links of ``--guided-alignment``.
@@ -263,8 +256,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         Raises:
             UserError: if the options want alignments from a model without attention, combine the
                 authors' search with one that is not beam search, need references where there are
-                none, or choose a search that does not work or heatmaps that are not drawn, or if a
-                model cannot search.
+                none, or choose a search that does not work or heatmaps that are not drawn.
         """
         self._translates = isinstance(args, DictConfig)  # --eval-bleu gives a Namespace
         if self._needs_alignment(args) and not any(has_alignment(model) for model in models):
@@ -284,8 +276,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
             self._check_search_options(args, seq_gen_cls)
             if seq_gen_cls is None and self.cfg.authors_search:
                 seq_gen_cls = generators.AuthorsSequenceGenerator
-            for model in models:
-                check_search(model)
             generator = super().build_generator(
                 models,
                 self._with_length_limit(args),

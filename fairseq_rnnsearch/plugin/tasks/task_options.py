@@ -55,8 +55,6 @@ class AlignmentHeatmapConfig(TranslationConfig):
                   "the order of the data, with links i-j, the source word first, counted from 0 "
                   "(Pharaoh format; for several data folders one file each, separated by :)"},
     )  # fmt: skip
-    finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
-    restore_file: str = II("checkpoint.restore_file")
 
     # search
     authors_search: bool = field(
