@@ -1,11 +1,15 @@
 """Small models and batches: from the authors' arrays, at random, and by options."""
 
+import importlib
 import math
+import sys
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import torch
 from fairseq.data import Dictionary
+from fairseq.models import MODEL_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
@@ -13,6 +17,7 @@ from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 
+ABLATIONS = Path(__file__).resolve().parents[1] / "recipes" / "ablations"
 PAD, EOS, UNK = 1, 2, 3  # fairseq's numbers in every dictionary
 # lengths from one word on, in orders that no sorting would give
 SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
@@ -56,6 +61,14 @@ def build_model(source_symbols=14, target_symbols=13, kind=RNNSearchModel, **opt
         source_dictionary=dictionary(source_symbols), target_dictionary=dictionary(target_symbols)
     )
     return kind.build_model(RNNSearchConfig(**(SIZES | options)), task)
+
+
+def arm(name):
+    """The kind of model that the ablations name so."""
+    if str(ABLATIONS) not in sys.path:
+        sys.path.insert(0, str(ABLATIONS))
+    importlib.import_module("arms")
+    return MODEL_REGISTRY[name]
 
 
 def random_model(seed=0, **options):

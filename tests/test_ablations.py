@@ -23,7 +23,10 @@ import longest_third
 import runs
 import table
 
-ARMS = ["forward_encoder", "tanh_readout", "start_from_mean", "start_from_zero", "reset_after"]
+ARMS = [
+    *("forward_encoder", "tanh_readout", "start_from_mean", "start_from_zero", "reset_after"),
+    *("general", "long_short_term_memory"),
+]
 
 
 def model(arm):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
-from models import EOS, PAD, TARGETS, batch_of, talker
+from models import EOS, PAD, TARGETS, arm, batch_of, talker
 from search_blocks import blocks  # noqa: F401
 from torch.testing import assert_close
 
@@ -94,11 +94,11 @@ CASES = {
     "section3": {"decoder_order": "section3"},
     "section3 RNNencdec": {"decoder_order": "section3", "fixed_context": True},
     "factorised": {"output_layer": "factorised"},
-    "lstm": {"unit": "lstm"},
+    "lstm": {"kind": arm("long_short_term_memory")},
     "two models": {"others": [{}]},
     "two models, one with attention": {"others": [{"fixed_context": True}]},
 }
-OF_MODEL = ("symbols", "fixed_context", "decoder_order", "output_layer", "unit")
+OF_MODEL = ("symbols", "fixed_context", "decoder_order", "output_layer", "kind")
 
 
 def models_and_options(case):

@@ -24,6 +24,7 @@ from models import (
     SOURCES,
     TARGETS,
     adadelta,
+    arm,
     batch_of,
     build_model,
     poison,
@@ -135,8 +136,8 @@ MODELS = {
     "appendix": {"decoder_order": "appendix"},
     "section3": {"decoder_order": "section3"},
     "factorised": {"output_layer": "factorised"},
-    "lstm": {"unit": "lstm"},
-    "general": {"alignment_model": "general"},
+    "lstm": {"kind": arm("long_short_term_memory")},
+    "general": {"kind": arm("general")},
     "reference": {"kernels": "reference"},
     "R-Drop": {},  # without dropout, of which no two devices would drop the same elements
 }

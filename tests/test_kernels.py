@@ -442,8 +442,12 @@ def test_other_equations_are_those_that_run():
         "attention": {"alignment_model": OtherModel},
     }.items():
         torch.manual_seed(1)
-        encoder = Encoder(9, 3, 4, unit=given.get("unit", GatedUnit))
-        decoder = Decoder(9, 3, 4, **sizes, **given)
+        encoder, decoder = Encoder(9, 3, 4), Decoder(9, 3, 4, **sizes)
+        if unit := given.get("unit"):
+            encoder.forward_unit, encoder.backward_unit = unit(3, 4), unit(3, 4)
+            decoder.unit = unit(3, 4, 8)
+        if model := given.get("alignment_model"):
+            decoder.alignment_model = model(5, 4, 8)
         for parameter in (*encoder.parameters(), *decoder.parameters()):
             torch.nn.init.normal_(parameter)
         source = encoder(words, padding)

@@ -26,7 +26,7 @@ ALLOWED = {
     "kernels": {"c_library", "devices", "paper.equations"},
     "paper.network": {"paper.equations", "kernels"},
     "paper.batch_order": set(),
-    "model": {"arguments", "data", "kernels", "paper.equations", "paper.network"},
+    "model": {"arguments", "data", "kernels", "paper.network"},
     "runs": {"arguments", "data", "devices", "import_hook"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures"},

@@ -166,11 +166,8 @@ def weighted(hypothesis):
 VARIANTS = [
     *({"decoder_order": order} for order in DECODER_ORDERS),
     {"output_layer": "factorised", "decoder_order": "appendix"},
-    {"unit": "lstm", "decoder_order": "section3"},
-    {"unit": "lstm", "alignment_model": "general"},
-    {"alignment_model": "dot", "encoder_hidden_size": 4, "decoder_hidden_size": 8},
     {"fixed_context": True},
-    {"fixed_context": True, "unit": "lstm", "decoder_order": "section3"},
+    {"fixed_context": True, "decoder_order": "section3"},
 ]
 
 
@@ -559,9 +556,6 @@ def test_a_unit_that_the_page_does_not_know_is_refused():
     model = build_model()
     model.decoder.network.unit.__class__ = Other
     with pytest.raises(UserError, match=r"a part of its own \(decoder.network.unit: Other\)"):
-        stored_model(model, "int8")
-    Other.__module__ = type(model).__module__  # as if it were the package's
-    with pytest.raises(UserError, match="--unit Other: the page computes gated, lstm, and no"):
         stored_model(model, "int8")
 
 

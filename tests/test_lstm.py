@@ -1,13 +1,10 @@
-"""--unit lstm: against an oracle in NumPy float64, torch's own LSTM, and itself step by step."""
-
-from types import SimpleNamespace
+"""The ablations' LSTM: against an oracle in NumPy float64, torch's own, and step by step."""
 
 import numpy as np
 import pytest
 import test_network
 import torch
-from models import PAD, SOURCES, TARGETS, build_model, cost_of, padded, random_model, score
-from omegaconf import OmegaConf
+from models import PAD, SOURCES, TARGETS, arm, build_model, cost_of, padded, random_model, score
 from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
@@ -15,8 +12,8 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS, groundhog_from_state_dict
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
+LSTM = arm("long_short_term_memory")
 MODELS = [{"decoder_order": o, "fixed_context": f} for o in DECODER_ORDERS for f in (False, True)]
 EVERY_MODEL = pytest.mark.parametrize("options", MODELS, ids=str)
 SIDES = {"encoder.network.forward_unit": "enc", "encoder.network.backward_unit": "back_enc"}
@@ -73,7 +70,7 @@ def array_name(name):
 
 @EVERY_MODEL
 def test_outputs_and_gradients_equal_the_oracle(options):
-    model = random_model(unit="lstm", output_layer="factorised", **options)
+    model = random_model(kind=LSTM, output_layer="factorised", **options)
     order, scored = options["decoder_order"], score(model, SOURCES, TARGETS)
     tensors = {name: value.numpy().copy() for name, value in model.state_dict().items()}
     p = {array_name(name): v if "embedding" in name else v.T for name, v in tensors.items()}
@@ -90,7 +87,7 @@ def test_outputs_and_gradients_equal_the_oracle(options):
 
 
 def test_the_encoder_equals_torch_s():
-    model, theirs = random_model(unit="lstm"), torch.nn.LSTM(4, 5, bidirectional=True).double()
+    model, theirs = random_model(kind=LSTM), torch.nn.LSTM(4, 5, bidirectional=True).double()
     network, weights = model.encoder.network, []
     for unit in (network.forward_unit, network.backward_unit):
         weights += [unit.input_weight, unit.recurrent_weight, unit.input_bias, 0 * unit.input_bias]
@@ -105,7 +102,7 @@ def test_the_encoder_equals_torch_s():
 @EVERY_MODEL
 def test_what_holds_for_any_parameters_holds_for_these(options):
     """Padding, steps, a beam that is reordered, and bfloat16, as of gated units."""
-    options = options | {"unit": "lstm"}
+    options = options | {"kind": LSTM}
     for left in (False, True):
         test_network.test_padding_changes_nothing(options, left, left)
         test_network.test_steps_equal_teacher_forcing(options, left)
@@ -114,25 +111,15 @@ def test_what_holds_for_any_parameters_holds_for_these(options):
 
 
 def test_it_starts_by_the_table_of_appendix_b1():
-    model = build_model(unit="lstm")
+    model = build_model(kind=LSTM)
     for unit in map(model.get_submodule, SIDES):
         assert not unit.input_bias.any()
         for U in unit.recurrent_weight.detach().split(unit.hidden_size):
             assert_close(U @ U.T, torch.eye(len(U)), rtol=0, atol=1e-5)
 
 
-def test_what_excludes_it_is_refused_and_old_checkpoints_are_gated():
-    with pytest.raises(
-        UserError, match="--unit lstm runs with --kernels auto or reference, not fast"
-    ):
-        build_model(unit="lstm", kernels="fast")
-    model = build_model(unit="lstm", output_layer="factorised")
+def test_the_reference_kernels_run_it_and_the_authors_program_does_not():
+    model = build_model(kind=LSTM, output_layer="factorised")
     assert model.decoder.backend().name == "reference"
     with pytest.raises(UserError, match=r"these parameters differ: .*unit\.recurrent_weight"):
         groundhog_from_state_dict(model.state_dict())
-    old = OmegaConf.to_container(OmegaConf.structured(RNNSearchConfig(encoder_hidden_size=9)))
-    assert old.pop("unit") == "gated"
-    words = model.encoder.dictionary
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
-    gated = RNNSearchModel.build_model(OmegaConf.create(old), task).state_dict()
-    assert "encoder.network.forward_unit.recurrent_gates" in gated

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from commands import run
-from models import EOS, SOURCES, TARGETS, arrays_of, build_model, padded, random_model
+from models import EOS, SOURCES, TARGETS, arm, arrays_of, build_model, padded, random_model
 from oracles import numpy_rnnsearch as oracle
 from test_living import TEXTS, VARIANTS, ask, model_best, needs_node, translator, weighted
 from test_network import EXACT
@@ -66,10 +66,10 @@ def test_effects_equal_the_oracle(order, kernels, monkeypatch):
 
 
 @pytest.mark.parametrize("order", DECODER_ORDERS)
-@pytest.mark.parametrize("parts", [{"unit": "lstm"}, {"alignment_model": "general"}])
-def test_other_parts_score_as_they_do(order, parts):
+@pytest.mark.parametrize("name", ["long_short_term_memory", "general"])
+def test_other_parts_score_as_they_do(order, name):
     """What is scored with all positions is what the model scores, so that the states are its."""
-    model = random_model(decoder_order=order, **parts).eval()
+    model = random_model(decoder_order=order, kind=arm(name)).eval()
     previous, source = padded([[EOS, *words[:-1]] for words in TARGETS]), padded(SOURCES)
     output = model.decoder(previous, model.encoder(source))
     expected = model.get_normalized_probs(output, log_probs=True)

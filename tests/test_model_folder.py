@@ -39,9 +39,6 @@ KINDS = {
     "section 3's order": {"decoder_order": "section3"},
     "the appendix's order": {"decoder_order": "appendix"},
     "RNNencdec": {"fixed_context": True},
-    "lstm": {"unit": "lstm"},
-    "general": {"alignment_model": "general"},
-    "dot": {"alignment_model": "dot", "decoder_hidden_size": 10},
     "factorised": {"output_layer": "factorised"},
     "bfloat16": {"compute_dtype": "bfloat16"},
 }

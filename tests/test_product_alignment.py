@@ -1,4 +1,4 @@
-"""--alignment-model general and dot: against NumPy float64, and step by step."""
+"""The ablations' general and dot alignment models: against NumPy float64, and step by step."""
 
 import numpy as np
 import pytest
@@ -8,6 +8,7 @@ from models import (
     PAD,
     SOURCES,
     TARGETS,
+    arm,
     arrays_of,
     build_model,
     cost_of,
@@ -24,10 +25,10 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS, groundhog_from_state_dict
 
-DOT = {"alignment_model": "dot", "decoder_hidden_size": 10}  # twice the 5 of the encoder
+DOT = {"kind": arm("dot"), "decoder_hidden_size": 10}  # twice the 5 of the encoder
+GENERAL = {"kind": arm("general")}
 MODELS = [
-    {"alignment_model": "general", "decoder_order": DECODER_ORDERS[0], "unit": "lstm"},
-    *({"alignment_model": "general", "decoder_order": order} for order in DECODER_ORDERS),
+    *(GENERAL | {"decoder_order": order} for order in DECODER_ORDERS),
     *(DOT | {"decoder_order": order} for order in DECODER_ORDERS),
 ]
 EVERY_MODEL = pytest.mark.parametrize("options", MODELS, ids=str)
@@ -43,7 +44,7 @@ def attend(p, annotations, s):
     return sum(alpha_j * h_j for alpha_j, h_j in zip(alpha, annotations, strict=True)), alpha
 
 
-@pytest.mark.parametrize("options", MODELS[1:], ids=str)
+@pytest.mark.parametrize("options", MODELS, ids=str)
 def test_outputs_and_gradients_equal_the_oracle(options, monkeypatch):
     monkeypatch.setattr(oracle, "attend", attend)
     model = random_model(output_layer="factorised", **options)
@@ -78,23 +79,7 @@ def test_what_holds_for_any_parameters_holds_for_these(options):
     test_network.test_bfloat16_is_close_to_float32(options)
 
 
-REFUSED = [
-    (DOT | {"kernels": "fast"}, "dot runs with --kernels auto or reference, not fast"),
-    ({"alignment_model": "general", "kernels": "fast"}, "general runs with --kernels auto or ref"),
-    (DOT | {"fixed_context": True}, "dot and --fixed-context: RNNencdec has no alignment model"),
-    ({"alignment_model": "general", "fixed_context": True}, "general and --fixed-context: RNN"),
-    ({"alignment_model": "dot"}, "dot .*decoder-hidden-size 7 .*size 5: the first must be 10"),
-    ({"alignment_model": "cosine"}, "cosine: must be one of additive, general, dot"),
-]
-
-
-@pytest.mark.parametrize(("options", "message"), REFUSED)
-def test_what_excludes_it_is_refused(options, message):
-    with pytest.raises(UserError, match=f"--alignment-model {message}"):
-        build_model(**options)
-
-
-@pytest.mark.parametrize("options", [DOT, {"alignment_model": "general"}])
+@pytest.mark.parametrize("options", [DOT, GENERAL])
 def test_the_reference_kernels_run_it_and_the_authors_program_does_not(options):
     model = build_model(output_layer="factorised", **options)
     assert model.decoder.backend().name == "reference"

@@ -152,13 +152,11 @@ class Engine {
     const values = Object.fromEntries(Object.entries(update).map(([k, v]) => [k, plain(v)]));
     return {
       order,
-      unit: network.options.unit,
-      equation: network.alignmentModel?.equation, // of the energies
       previous: i ? tokens[i - 1] : null,
       chosen: tokens[i],
       ...Object.fromEntries(["s", "energies", "alpha", "c", "y", "read", "sum", "t"]
         .map((name) => [name, plain(seen[name])])),
-      update: { ...values, state: plain(network.unit.hidden(update.state)) },
+      update: values,
       likeliest: this.named(likeliest(seen.logp, network.words, 1)[0]),
     };
   }

@@ -83,19 +83,9 @@ function attention({ energies, alpha }, words) {
 }
 
 /** Return the equations of the new state. */
-function update({ unit, order, update: values }) {
+function update({ order, update: values }) {
   const y = order === "program" ? "e(y_i)" : "e(y_{i−1})";
   const sum = (k) => `W_${k} ${y} + U_${k} s_{i−1} + C_${k} c_i`;
-  if (unit === "lstm") {
-    return [
-      gate(`i = σ(${sum("i")})`, values.i, "input gate"),
-      gate(`f = σ(${sum("f")})`, values.f, "forget gate"),
-      gate(`o = σ(${sum("o")})`, values.o, "output gate"),
-      vector(`g = tanh(${sum("g")})`, values.g, "proposed state"),
-      vector("cell = f ∘ cell before + i ∘ g", values.cell, "cell"),
-      vector("s_i = o ∘ tanh(cell)", values.state, "new state"),
-    ];
-  }
   const proposed = `s̃_i = tanh(W ${y} + U [r_i ∘ s_{i−1}] + C c_i)`;
   return [
     gate(`r_i = σ(${sum("r")})`, values.r, "reset gate"),
@@ -134,7 +124,7 @@ function looking(values, words, isMoved) {
   const weights = isMoved ? "α_{ij} as they were moved by hand"
     : "α_{ij} = exp e_{ij} / Σ_k exp e_{ik}";
   return [
-    line(`${values.equation}\n${weights}`, attention(values, words)),
+    line(`e_{ij} = v_a · tanh(W_a s_{i−1} + U_a h_j)\n${weights}`, attention(values, words)),
     vector("c_i = Σ_j α_{ij} h_j", values.c, "context"),
   ];
 }

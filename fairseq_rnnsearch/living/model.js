@@ -7,8 +7,7 @@
  * to those of the options. `options` are the architecture's:
  *
  *   order        program | appendix | section3
- *   unit         gated | lstm
- *   alignment    additive | general | dot | none (RNNencdec)
+ *   alignment    additive | none (RNNencdec)
  */
 
 // --- vectors -------------------------------------------------------------------------------------
@@ -99,18 +98,9 @@ class GatedUnit {
     this.U = parameters.matrix("recurrent_proposed");
     this.C = parameters.matrix("context_weight"); // C, C_z, C_r; null in the encoder
     this.n = this.U.rows;
-    this.stateSize = this.n;
     this.b = new Float32Array(3 * this.n);
     this.b.set(parameters.vector("input_bias"));
     this.multiply = parameters.multiply;
-  }
-
-  begin(h) {
-    return h;
-  }
-
-  hidden(state) {
-    return state;
   }
 
   /** Return the new states and what led to them, from inputs and states of several vectors. */
@@ -125,92 +115,32 @@ class GatedUnit {
   }
 }
 
-/**
- * The long short-term memory, which the paper allows instead; its state is [h, c].
- *
- *   i = sigma(x_i + U_i h)    f = sigma(x_f + U_f h)    o = sigma(x_o + U_o h)
- *   g = tanh(x_g + U_g h)
- *   c' = f o c + i o g
- *   h' = o o tanh(c')
- */
-class LongShortTermMemory {
-  constructor(parameters) {
-    this.W = parameters.matrix("input_weight"); // of i, f, g, o
-    this.U = parameters.matrix("recurrent_weight");
-    this.C = parameters.matrix("context_weight");
-    this.b = parameters.vector("input_bias");
-    this.n = this.U.columns;
-    this.stateSize = 2 * this.n;
-    this.multiply = parameters.multiply;
-  }
-
-  begin(h) {
-    const state = new Float32Array(2 * h.length), { n } = this;
-    for (let start = 0; start < h.length; start += n) {
-      state.set(h.subarray(start, start + n), 2 * start);
-    }
-    return state;
-  }
-
-  hidden(state) {
-    return split(state, 2, this.n)[0];
-  }
-
-  step(inputs, state) {
-    const { n } = this, [h, c] = split(state, 2, n);
-    const gates = split(plus(this.multiply(this.U, h), inputs), 4, n);
-    const [i, f, o] = [gates[0], gates[1], gates[3]].map((gate) => gate.map(sigmoid));
-    const g = gates[2].map(Math.tanh);
-    const cell = c.map((before, k) => f[k] * before + i[k] * g[k]);
-    const after = new Float32Array(state.length);
-    cell.forEach((value, k) => {
-      const place = Math.floor(k / n) * 2 * n + (k % n);
-      after[place] = o[k] * Math.tanh(value);
-      after[place + n] = value;
-    });
-    return { state: after, i, f, g, o, cell };
-  }
-}
-
-const UNITS = { gated: GatedUnit, lstm: LongShortTermMemory };
-
 // --- the alignment model -------------------------------------------------------------------------
-
-const ENERGIES = {
-  additive: "e_{ij} = v_a · tanh(W_a s_{i−1} + U_a h_j)",
-  general: "e_{ij} = s_{i−1} W h_j",
-  dot: "e_{ij} = s_{i−1} · h_j",
-};
 
 /** How well each source position matches the target word to come, for several states. */
 class AlignmentModel {
-  constructor(parameters, kind) {
-    this.kind = kind;
-    this.equation = ENERGIES[kind];
+  constructor(parameters) {
     this.multiply = parameters.multiply;
-    if (kind !== "dot") this.U_a = parameters.matrix("annotation_weight");
-    if (kind === "additive") {
-      this.W_a = parameters.matrix("state_weight");
-      this.v_a = parameters.vector("energy_weight");
-    }
+    this.U_a = parameters.matrix("annotation_weight");
+    this.W_a = parameters.matrix("state_weight");
+    this.v_a = parameters.vector("energy_weight");
   }
 
   /** Return what is computed once for a sentence: U_a h. */
   keys(annotations) {
-    return this.U_a ? this.multiply(this.U_a, annotations) : annotations;
+    return this.multiply(this.U_a, annotations);
   }
 
-  /** Return e, the energies of all source positions for each state. */
+  /** Return e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j) of all source positions for each state. */
   energies(s, keys, positions) {
-    const additive = this.kind === "additive", of_s = additive ? this.multiply(this.W_a, s) : s;
+    const of_s = this.multiply(this.W_a, s);
     const size = keys.length / positions, states = of_s.length / size;
     const e = new Float32Array(states * positions);
     for (let v = 0; v < states; v++) {
       for (let j = 0; j < positions; j++) {
         let sum = 0;
         for (let k = 0; k < size; k++) {
-          const state = of_s[v * size + k], key = keys[j * size + k];
-          sum += additive ? this.v_a[k] * Math.tanh(state + key) : state * key;
+          sum += this.v_a[k] * Math.tanh(of_s[v * size + k] + keys[j * size + k]);
         }
         e[v * positions + j] = sum;
       }
@@ -249,20 +179,19 @@ class Network {
   /** Build it from a source of parameters by their names in a checkpoint (see weights.js). */
   constructor(parameters, options, limit) {
     const encoder = parameters.of("encoder.network."), decoder = parameters.of("decoder.network.");
-    const Unit = UNITS[options.unit];
     this.options = options;
     this.limit = limit; // of a translation's length: tokens for each source token, and further ones
     this.multiply = parameters.multiply;
     this.sourceEmbedding = new Embedding(encoder.of("embedding."));
-    this.forwardUnit = new Unit(encoder.of("forward_unit."));
+    this.forwardUnit = new GatedUnit(encoder.of("forward_unit."));
     this.hasAttention = options.alignment !== "none";
-    this.backwardUnit = this.hasAttention ? new Unit(encoder.of("backward_unit.")) : null;
+    this.backwardUnit = this.hasAttention ? new GatedUnit(encoder.of("backward_unit.")) : null;
     this.targetEmbedding = new Embedding(decoder.of("embedding."));
     this.W_s = decoder.matrix("initial_weight");
     this.b_s = decoder.vector("initial_bias");
-    this.unit = new Unit(decoder.of("unit."));
+    this.unit = new GatedUnit(decoder.of("unit."));
     this.alignmentModel = this.hasAttention
-      ? new AlignmentModel(decoder.of("alignment_model."), options.alignment) : null;
+      ? new AlignmentModel(decoder.of("alignment_model.")) : null;
     this.U_o = decoder.matrix("readout.state_weight");
     this.V_o = decoder.matrix("readout.word_weight");
     this.C_o = decoder.matrix("readout.context_weight");
@@ -283,11 +212,11 @@ class Network {
   recurrence(unit, embedded, positions, backwards) {
     const inputs = plus(this.multiply(unit.W, embedded), unit.b);
     const size = inputs.length / positions, states = new Float32Array(positions * unit.n);
-    let state = unit.begin(new Float32Array(unit.n));
+    let state = new Float32Array(unit.n);
     for (let step = 0; step < positions; step++) {
       const j = backwards ? positions - 1 - step : step;
       ({ state } = unit.step(inputs.subarray(j * size, (j + 1) * size), state));
-      states.set(unit.hidden(state), j * unit.n);
+      states.set(state, j * unit.n);
     }
     return states;
   }
@@ -309,7 +238,7 @@ class Network {
       summary = backward.slice(0, n); // the backward state of the first word
     }
     const s_0 = plus(this.multiply(this.W_s, summary), this.b_s).map(Math.tanh);
-    return { positions, annotations, keys, summary, state: this.unit.begin(s_0) };
+    return { positions, annotations, keys, summary, state: s_0 };
   }
 
   /**
@@ -320,17 +249,16 @@ class Network {
    * Returns all that was computed. `next` are the states s_i, or null in the program's order, in
    * which s_i reads y_i.
    */
-  look(state, previous, source, row = null) {
-    const s = this.unit.hidden(state);
+  look(s, previous, source, row = null) {
     const attended = this.attend(s, source, previous.length, row);
-    return { ...attended, ...this.read(state, s, previous, attended.c) };
+    return { ...attended, ...this.read(s, previous, attended.c) };
   }
 
   /** Compute p(y_i) from the states, the words before and the contexts. */
-  read(state, s, previous, c) {
+  read(s, previous, c) {
     const { order } = this.options, y = this.targetEmbedding.of(previous);
-    const update = order === "program" ? null : this.update(state, y, c);
-    const read = order === "section3" ? this.unit.hidden(update.state) : s;
+    const update = order === "program" ? null : this.update(s, y, c);
+    const read = order === "section3" ? update.state : s;
     const sum = plus(this.multiply(this.U_o, read), this.multiply(this.V_o, y),
       this.multiply(this.C_o, c), this.b); // t~_i = U_o s + V_o e(y_{i-1}) + C_o c_i + b
     const t = new Float32Array(sum.length / 2); // the larger of each pair
@@ -338,18 +266,18 @@ class Network {
     const inner = this.W_inner ? this.multiply(this.W_inner, t) : t;
     const logits = plus(this.multiply(this.W_o, inner), this.b_o); // W_o t + b_o
     const logp = logSoftmax(logits, this.words);
-    return { state, s, y, update, read, sum, t, logp };
+    return { s, y, update, read, sum, t, logp };
   }
 
   /**
    * Return how much log p of a word falls without each source position in turn, from what `look`
    * has returned for one hypothesis (given_words.without_each).
    */
-  effects({ state, s, alpha, logp }, previous, source, word) {
+  effects({ s, alpha, logp }, previous, source, word) {
     const { positions, annotations } = source, { words } = this;
     const c = expectedAnnotation(withoutEach(alpha), annotations, positions);
     const copies = (vector) => gather(vector, vector.length, new Array(positions).fill(0));
-    const without = this.read(copies(state), copies(s), new Array(positions).fill(previous), c);
+    const without = this.read(copies(s), new Array(positions).fill(previous), c);
     return Array.from({ length: positions }, (_, j) =>
       logp[word] - without.logp[j * words + word]);
   }
@@ -367,22 +295,21 @@ class Network {
   }
 
   /** s_i = f(s_{i-1}, y, c_i), with what led to it. */
-  update(state, y, c) {
+  update(s, y, c) {
     const x = plus(this.multiply(this.unit.W, y), this.unit.b, this.multiply(this.unit.C, c));
-    return this.unit.step(x, state);
+    return this.unit.step(x, s);
   }
 
   /** Return the states after words are chosen, each for the hypothesis that it continues. */
   follow(looked, parents, words) {
-    const { stateSize } = this.unit;
-    if (looked.update) return gather(looked.update.state, stateSize, parents);
+    if (looked.update) return gather(looked.update.state, this.unit.n, parents);
     return this.updateWith(looked, parents, words).state;
   }
 
   /** Return s_i = f(s_{i-1}, y_i, c_i) of the program's order, with what led to it. */
   updateWith(looked, parents, words) {
-    const width = looked.c.length / (looked.state.length / this.unit.stateSize);
-    const state = gather(looked.state, this.unit.stateSize, parents);
-    return this.update(state, this.targetEmbedding.of(words), gather(looked.c, width, parents));
+    const width = looked.c.length / (looked.s.length / this.unit.n);
+    const s = gather(looked.s, this.unit.n, parents);
+    return this.update(s, this.targetEmbedding.of(words), gather(looked.c, width, parents));
   }
 }

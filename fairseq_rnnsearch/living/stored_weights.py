@@ -12,15 +12,7 @@ import torch
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.model_folder import quantised
-from fairseq_rnnsearch.model.model_options import ALIGNMENTS, UNITS
 from fairseq_rnnsearch.model.translation_model import TranslationModel, own_part
-
-# what model.js can compute, by the options of the architecture
-_COMPUTED = {
-    "order": ("--decoder-order", ("program", "appendix", "section3")),
-    "unit": ("--unit", ("gated", "lstm")),
-    "alignment": ("--alignment-model", ("additive", "general", "dot", "none")),
-}
 
 
 def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
@@ -52,18 +44,8 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
             "RNNsearch and RNNencdec as they are"
         )
     decoder = model.decoder.network
-    names = {kind: name for table in (UNITS, ALIGNMENTS) for name, kind in table.items()}
-    alignment = decoder.alignment_model
-    options = {
-        "order": decoder.order,
-        "unit": names.get(type(decoder.unit), type(decoder.unit).__name__),
-        "alignment": "none" if alignment is None else names.get(type(alignment), f"{alignment}"),
-    }
-    for name, (option, computed) in _COMPUTED.items():
-        if options[name] not in computed:
-            valid = ", ".join(computed)
-            raise UserError(f"{option} {options[name]}: the page computes {valid}, and no other")
-    return options
+    alignment = "none" if decoder.alignment_model is None else "additive"
+    return {"order": decoder.order, "alignment": alignment}
 
 
 def _stored(values: np.ndarray, weights: str) -> dict[str, Any]:

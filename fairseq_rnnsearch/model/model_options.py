@@ -8,15 +8,7 @@ from typing import Any, Optional
 from fairseq_rnnsearch.arguments import COMPUTE_DTYPES
 from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.kernels import KERNELS
-from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit
-from fairseq_rnnsearch.paper.equations.long_short_term_memory import LongShortTermMemory
-from fairseq_rnnsearch.paper.equations.product_alignment import DotAlignment, GeneralAlignment
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, INITIALIZATIONS
-
-UNITS = {"gated": GatedUnit, "lstm": LongShortTermMemory}  # by their names for --unit
-
-# by their names for --alignment-model
-ALIGNMENTS = {"additive": AlignmentModel, "general": GeneralAlignment, "dot": DotAlignment}
 
 MOST_UNITS = 1_000_000  # of a layer: a square matrix of them has 4 TB
 
@@ -48,16 +40,6 @@ class ModelOptions:
     maxout_size: int = field(
         default=500, metadata={"help": "maxout units l of the deep output (paper: 500)"}
     )
-    unit: _choice(UNITS) = field(
-        default="gated",
-        metadata={"help": "f of the encoder and the decoder: the gated hidden unit of appendix "
-                  "A.1.1, or the long short-term memory that it allows instead"},
-    )  # fmt: skip
-    alignment_model: _choice(ALIGNMENTS) = field(
-        default="additive",
-        metadata={"help": "a: the paper's of appendix A.1.2, or s W h (general) or s . h (dot), "
-                  "which it allows instead"},
-    )  # fmt: skip
     decoder_order: _choice(DECODER_ORDERS) = field(
         default="program",
         metadata={"help": "order inside one decoder step: the authors' program, or as printed in "
@@ -119,24 +101,6 @@ def check_options(cfg: Any) -> None:
             valid = f"one of {', '.join(option.type.__members__)}"
         if valid:
             raise UserError(f"{option_of(name)} {value}: must be {valid}")
-    if (kernels := str(cfg.kernels)) in ("fast", "gpu"):
-        for option, derived in (("unit", "gated"), ("alignment_model", "additive")):
-            if (value := str(getattr(cfg, option))) != derived:
-                raise UserError(
-                    f"{option_of(option)} {value} runs with --kernels auto or reference, not "
-                    f"{kernels}"
-                )
-    model, encoder, decoder = cfg.alignment_model, cfg.encoder_hidden_size, cfg.decoder_hidden_size
-    obstacle = None
-    if str(model) != "additive" and cfg.fixed_context:
-        obstacle = "and --fixed-context: RNNencdec has no alignment model, leave one of them out"
-    elif str(model) == "dot" and decoder != 2 * encoder:
-        obstacle = (
-            f"multiplies states of --decoder-hidden-size {decoder} with annotations of twice "
-            f"--encoder-hidden-size {encoder}: the first must be {2 * encoder}"
-        )
-    if obstacle:
-        raise UserError(f"--alignment-model {model} {obstacle}")
 
 
 def _is_number(value: object) -> bool:

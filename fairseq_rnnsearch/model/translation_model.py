@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.data.dictionary_file import file_of
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.model.model_options import ALIGNMENTS, UNITS, check_options
+from fairseq_rnnsearch.model.model_options import check_options
 from fairseq_rnnsearch.model.precision import round_matrices
 from fairseq_rnnsearch.model.sides import DecoderSide, EncoderSide
 from fairseq_rnnsearch.paper.network import Decoder, Encoder
@@ -36,7 +36,6 @@ def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder
         bidirectional=not cfg.fixed_context,
         dropout=embedding_dropout,
         kernels=str(cfg.kernels),
-        unit=UNITS[str(cfg.unit)],
     )
     decoder = Decoder(
         target_words,
@@ -51,8 +50,6 @@ def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder
         embedding_dropout=embedding_dropout,
         readout_dropout=readout_dropout,
         kernels=str(cfg.kernels),
-        unit=UNITS[str(cfg.unit)],
-        alignment_model=ALIGNMENTS[str(cfg.alignment_model)],
     )
     return encoder, decoder
 

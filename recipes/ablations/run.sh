@@ -51,10 +51,9 @@ options_of() {
     case $1 in
         program | appendix | section3) ARM_OPTIONS+=(--decoder-order "$1") ;;
         rnnencdec) ARM_OPTIONS+=(--model rnnencdec) ;;
-        general) OPTIONS=(--alignment-model general) ;;
         additive_halved) OPTIONS=("${halved[@]}") ;;
-        dot_halved) OPTIONS=("${halved[@]}" --alignment-model dot) ;;
-        lstm) OPTIONS=(--unit lstm) ;;
+        dot_halved) OPTIONS=("${halved[@]}" --arch dot) ;;
+        lstm) OPTIONS=(--arch long_short_term_memory) ;; # fairseq has a model named lstm
         uniform_start) ARM_OPTIONS+=(--initialization uniform) ;;
         *) OPTIONS=(--arch "$1") ;;
     esac

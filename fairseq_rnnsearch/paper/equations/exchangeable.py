@@ -1,8 +1,7 @@
 """The paper's two exchangeable parts: f, the hidden unit, and a, the alignment model.
 
-Appendix A.1 chooses one of each and allows others. A class with these attributes can replace
-``GatedUnit`` or ``AlignmentModel``; ``long_short_term_memory`` and ``product_alignment`` are
-examples. Both are torch modules, constructed with the same sizes as the paper's own.
+Appendix A.1 chooses one of each and allows others. A torch module with these attributes can replace
+``GatedUnit`` or ``AlignmentModel``: ``recipes/ablations/arms`` has examples.
 """
 
 from typing import Protocol

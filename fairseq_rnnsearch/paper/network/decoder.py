@@ -25,13 +25,11 @@ from fairseq_rnnsearch.kernels import (
 )
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
-    Attention,
     BiasedEmbedding,
     DeepOutput,
     GatedUnit,
     Memory,
     OutputLayer,
-    Unit,
 )
 from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords, embed_words
 from fairseq_rnnsearch.paper.network.encoder import EncodedSource
@@ -64,7 +62,6 @@ class Decoder(RunByBackend):
         embedding_dropout, readout_dropout: probabilities of dropping an element of an embedded
             word and of t_i, while training.
         kernels: what runs the time loops, one of ``kernels.KERNELS``.
-        unit, alignment_model: the classes of the recurrence and the attention.
 
     Raises:
         ValueError: for an unknown order.
@@ -85,8 +82,6 @@ class Decoder(RunByBackend):
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
         kernels: str = "auto",
-        unit: type[Unit] = GatedUnit,
-        alignment_model: type[Attention] = AlignmentModel,
     ) -> None:
         super().__init__(kernels)
         if order not in DECODER_ORDERS:
@@ -95,9 +90,9 @@ class Decoder(RunByBackend):
         self.embedding = BiasedEmbedding(words, embedding_size)
         self.initial_weight = nn.Parameter(torch.empty(hidden_size, summary_size))
         self.initial_bias = nn.Parameter(torch.empty(hidden_size))
-        self.unit = unit(embedding_size, hidden_size, context_size)
+        self.unit = GatedUnit(embedding_size, hidden_size, context_size)
         self.alignment_model = (
-            alignment_model(alignment_size, hidden_size, context_size) if alignment_size else None
+            AlignmentModel(alignment_size, hidden_size, context_size) if alignment_size else None
         )
         self.readout = DeepOutput(maxout_size, hidden_size, embedding_size, context_size)
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)

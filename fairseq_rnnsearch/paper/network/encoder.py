@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels import Direction, RunByBackend
-from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit, Unit
+from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
 from fairseq_rnnsearch.paper.network.embedded_words import embed_words
 
 
@@ -36,7 +36,6 @@ class Encoder(RunByBackend):
         bidirectional: false for RNNencdec.
         dropout: probability of dropping an element of an embedded word, while training.
         kernels: what runs the time loops, one of ``kernels.KERNELS``.
-        unit: the class of each direction's recurrence.
     """
 
     def __init__(
@@ -48,12 +47,11 @@ class Encoder(RunByBackend):
         bidirectional: bool = True,
         dropout: float = 0.0,
         kernels: str = "auto",
-        unit: type[Unit] = GatedUnit,
     ) -> None:
         super().__init__(kernels)
         self.embedding = BiasedEmbedding(words, embedding_size)
-        self.forward_unit = unit(embedding_size, hidden_size)
-        self.backward_unit = unit(embedding_size, hidden_size) if bidirectional else None
+        self.forward_unit = GatedUnit(embedding_size, hidden_size)
+        self.backward_unit = GatedUnit(embedding_size, hidden_size) if bidirectional else None
         self.embedding_dropout = nn.Dropout(dropout)
 
     def forward(self, words: Tensor, padding: Tensor) -> EncodedSource:

@@ -4,20 +4,24 @@
     e_ij = s_{i-1} W h_j                    general
 
 Dot needs states as wide as annotations. alpha_ij and c_i follow from e_ij as in
-``alignment_model``; W h_j does not depend on i and is computed once per sentence. By its name, W is
-initialised like W_a and U_a in appendix B.1.
+``alignment_model``; W h_j does not depend on i and is computed once per sentence. W starts like W_a
+and U_a in appendix B.1.
+
+    fairseq-train ... --user-dir recipes/ablations/arms --arch general
+
+This file is an example of an attention function of one's own: a class with ``keys`` and
+``energies``, its initialisation, and an architecture that has it.
 """
 
 import torch
 from torch import Tensor, nn
 
+from arms.arm import Start, arm
+from fairseq_rnnsearch.paper.network import Decoder, Encoder
+
 
 class DotAlignment(nn.Module):
     """The energies s_{i-1} . h_j, which have no parameters."""
-
-    def __init__(self, size: int, state_size: int, annotation_size: int) -> None:
-        """Take the sizes of ``AlignmentModel``, and use none."""
-        super().__init__()
 
     def keys(self, annotations: Tensor) -> Tensor:
         """Return the annotations unchanged, ``(batch, source, 2n)``: they multiply the states."""
@@ -40,10 +44,24 @@ class GeneralAlignment(DotAlignment):
         annotation_weight: ``(n, 2n)``, the decoder's n and twice the encoder's: W.
     """
 
-    def __init__(self, size: int, state_size: int, annotation_size: int) -> None:
-        super().__init__(size, state_size, annotation_size)
+    def __init__(self, state_size: int, annotation_size: int) -> None:
+        super().__init__()
         self.annotation_weight = nn.Parameter(torch.empty(state_size, annotation_size))
+        nn.init.normal_(self.annotation_weight, 0.0, 0.001)
 
     def keys(self, annotations: Tensor) -> Tensor:
         """Return W h: ``(batch, source, 2n)`` to ``(batch, source, n)``."""
         return annotations @ self.annotation_weight.T
+
+
+@arm
+def dot(encoder: Encoder, decoder: Decoder, start: Start) -> None:
+    """Let the decoder's attention multiply states and annotations."""
+    decoder.alignment_model = DotAlignment()
+
+
+@arm
+def general(encoder: Encoder, decoder: Decoder, start: Start) -> None:
+    """Let the decoder's attention multiply states and annotations with a matrix in between."""
+    n, annotation = decoder.unit.hidden_size, 2 * encoder.forward_unit.hidden_size
+    decoder.alignment_model = GeneralAlignment(n, annotation)

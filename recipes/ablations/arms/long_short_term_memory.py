@@ -12,12 +12,17 @@ decoder the context's C c_i. ``torch.nn.LSTM`` is the same unit with two vectors
 
 The first cell state is zero, also in the decoder, where the first h is s_0. By appendix B.1 all
 biases start at zero, even the forget gate's: at first it passes half of the cell state.
+
+    fairseq-train ... --user-dir recipes/ablations/arms --arch long_short_term_memory
 """
 
 import torch
 from torch import Tensor, nn
 
+from arms.arm import Start, arm
+from fairseq_rnnsearch.paper.equations import GatedUnit
 from fairseq_rnnsearch.paper.equations.linear import linear
+from fairseq_rnnsearch.paper.network import Decoder, Encoder
 
 
 class LongShortTermMemory(nn.Module):
@@ -68,3 +73,19 @@ class LongShortTermMemory(nn.Module):
     def hidden(self, state: Tensor) -> Tensor:
         """Return h, which attention, readout and encoder read: ``(..., n)``."""
         return state[..., : self.hidden_size]
+
+
+@arm
+def long_short_term_memory(encoder: Encoder, decoder: Decoder, start: Start) -> None:
+    """Replace the gated hidden units of both sides."""
+
+    def memory(unit: GatedUnit) -> LongShortTermMemory:
+        context = unit.context_weight.size(1) if unit is decoder.unit else 0
+        new = LongShortTermMemory(unit.input_weight.size(1), unit.hidden_size, context)
+        start(new)
+        return new
+
+    encoder.forward_unit = memory(encoder.forward_unit)
+    if encoder.backward_unit is not None:
+        encoder.backward_unit = memory(encoder.backward_unit)
+    decoder.unit = memory(decoder.unit)
