@@ -25,7 +25,7 @@ from fairseq_rnnsearch.alignment.figures import Look
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.page import STYLE, embedded_page
 from fairseq_rnnsearch.alignment.figures.page import Page as AlignmentPage
-from fairseq_rnnsearch.alignment.figures.shades import grey
+from fairseq_rnnsearch.alignment.figures.pictures import grey
 from fairseq_rnnsearch.errors import UserError
 
 SVG = "{http://www.w3.org/2000/svg}"

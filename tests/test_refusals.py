@@ -44,9 +44,7 @@ from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.alignment.evaluation.links import read_links
 from fairseq_rnnsearch.alignment.figures import (
     Alignment,
-    draw_heatmap,
     parse_formats,
-    parse_samples,
     save_heatmap,
     write_gallery,
 )
@@ -174,9 +172,6 @@ COMMANDS = {  # words of each command, and parts of its one line
     ],
     "fairseq-generate @nowhere --path=@model": ["/nowhere"],
     f"{_GENERATE} --gen-subset tset": ["no subset 'tset'", "its subsets: test, train, valid"],
-    f"{_GENERATE} --heatmap-dir=@new --heatmap-samples ids:2,60": [
-        "ids:60: the 'test' data has 13 sentences, valid: 0 to 12"
-    ],
     f"{_GENERATE} --heatmap-dir=@file": ["is a file; expected a folder"],
     "fairseq-interactive @data --path=@model --batch-size 3": ["--batch-size"],
     f"{_GENERATE} --authors-search --min-len 2": ["--min-len 2: --authors-search takes its limits"],
@@ -195,9 +190,6 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TEXT} --dataset-impl lazy": ["--dataset-impl lazy: the task does not read such data"],
     "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],
     f"{_ALIGN}": ["required: --source, --target"],
-    f"{_ALIGN} --source=@one --target=@one --heatmap-samples ids:0,7,9": [
-        "ids:7: ", " has 1 sentence,"
-    ],
     f"{_ALIGN} --source=@one --target=@one --batch-size 0": ["--batch-size: '0' must be"],
     f"{_ALIGN} --source=@one --target=@two": ["1 line"],
     f"{_ALIGN} --source=@one --target=@one --symmetrise union": [
@@ -490,12 +482,8 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     (given(best_checkpoint_metric="bleu", eval_bleu=False), "--best-checkpoint-metric bleu needs"),
     (given(results_path=__file__), f"--results-path {__file__}"),
     *(
-        (lambda here, text=text: parse_samples(text), "--heatmap-samples", "must be a number")
-        for text in ("", "some", "-1", "ids:", "ids:x", "3,4", "id:3")
-    ),
-    *(
         (lambda here, text=text: parse_formats(text), "heatmap format", "choose from png")
-        for text in ("gif", "png,gif", "")
+        for text in ("gif", "png,gif")
     ),
     (lambda here: Series(here, ("png",), -1), "--heatmap-keep -1"),
     (lambda here: make_folder(here / "file"), "file is a file; expected a folder"),
@@ -526,11 +514,7 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
         for shape in ((2, 1), (1, 3), (2,), (1, 1, 2))
     ),
     (lambda here: Alignment(*WORDS, [[1, 0]], probabilities=(1, 1)), "2 probabilities for 1"),
-    (lambda here: draw_heatmap([], ["a"], np.zeros((1, 0))), "at least one word on each side"),
-    (save("a.jpg"), "a.jpg: its name must end in one of .png, .pdf, .svg"),
     (save("a/a.png"), "a/a.png cannot be written: No such file or directory"),
-    (save("a.png", cmap="greyish"), "cmap 'greyish': must be a colour map of matplotlib"),
-    (save("a.png", style="dark"), "style 'dark' is unknown: choose from paper, inverted"),
     (lambda here: read_links(here / "a"), "a cannot be read: No such file or directory"),
     (lambda here: read_links(here / "latin1"), "latin1, line 2: is not UTF-8"),
 ]  # fmt: skip

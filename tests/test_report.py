@@ -13,16 +13,13 @@ import pytest
 from commands import ROOT, run_process
 from reporting import paper
 from reporting.__main__ import main
-from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves
 from reporting.sentences import known_sentences, read_known_words
 from reporting.tables import Column, Table, escaped, fixed, markdown, span
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
-from fairseq_rnnsearch.alignment.figures.layout import lay_out
-from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
-from fairseq_rnnsearch.alignment.figures.vector import vector_picture
+from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.errors import UserError
 
 SOURCE = ["a man rides a horse .", "the zebra sleeps .", "one two three four five six .", "a man ."]
@@ -459,16 +456,6 @@ def test_only_a_report_that_compares_systems_explains_p(files, capsys, tmp_path,
     run(capsys, "report", "--out", tmp_path / "out", *given, "--fewest", 1, "--resamples", 5)
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert ("p is the share of resamples" in text) == (len(names) > 1)
-
-
-def test_an_inlined_figure_keeps_its_words_and_takes_the_pages_colours():
-    word = 'id="x" #ffffff url(#y)'
-    svg = inlined(vector_picture(lay_out([word], ["b"]), np.ones((1, 1))), "p-", 'a "label"')
-    root = ElementTree.fromstring(svg)
-    assert word in [element.text for element in root.iter()]
-    assert root.get("aria-label") == 'a "label"'
-    assert "var(--page)" in svg and "var(--ink)" in svg and "<style" not in svg
-    assert 'fill="#ffffff"' in svg  # a weight of 1 is white on any page
 
 
 # --- mistakes -------------------------------------------------------------------------------------

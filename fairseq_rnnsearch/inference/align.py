@@ -71,7 +71,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with usage():
         usable_device(options.device, "--device")
     lines = check_parallel(options.source, options.target)
-    samples.check(lines, str(options.source))
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     files = [options.source, options.target]
     chosen = [number for number in range(lines) if number in samples]

@@ -11,7 +11,7 @@ from typing import Any
 
 from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
-from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
+from fairseq_rnnsearch.alignment.figures.pictures import STYLES, Look, title_of
 from fairseq_rnnsearch.arguments import COMPUTE_DTYPES, PIECES, count_of
 from fairseq_rnnsearch.command_line import OneLineParser, path_name
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS

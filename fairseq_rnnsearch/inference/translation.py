@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from fairseq_rnnsearch.alignment.figures import Alignment, draw_heatmap, save_heatmap
 from fairseq_rnnsearch.alignment.figures.jsonl import finite, rounded
 from fairseq_rnnsearch.alignment.figures.page import embedded_page
-from fairseq_rnnsearch.alignment.figures.styles import StyleName
+from fairseq_rnnsearch.alignment.figures.pictures import StyleName
 from fairseq_rnnsearch.arguments import checked
 from fairseq_rnnsearch.errors import UserError, as_text
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 from runs import Run, read_runs
 
-from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
+from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.figures import fonts
-from fairseq_rnnsearch.alignment.figures.layout import DOTS_PER_INCH
+from fairseq_rnnsearch.alignment.figures.pictures import DOTS_PER_INCH, MAIN_FONT, families_of
+from fairseq_rnnsearch.errors import as_text
 from reporting.paper import BLEU_ON_AXIS
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def _text(colour: str, size: float = _FONT) -> dict:
     return {
         "color": colour,
         "fontsize": size,
-        "fontfamily": fonts.MAIN,
+        "fontfamily": MAIN_FONT,
         "parse_math": False,
         "usetex": False,
     }
@@ -109,14 +109,13 @@ def _style(axes: Axes, label: str, size: float = _FONT) -> None:
     axes.tick_params(color=LINE, labelcolor=FAINT, labelsize=_FONT, length=3)
     axes.set_ylabel(label, **_text(INK, size))
     for tick in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        tick.set_fontfamily(fonts.MAIN)
+        tick.set_fontfamily(MAIN_FONT)
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
     """Put the legend above the curves, where nothing can lie under it."""
     handles, names = axes.get_legend_handles_labels()
-    labels = [fonts.label(" ".join(name.split())) for name in names]
-    shown = [label.text for label in labels]
+    shown = [as_text(" ".join(name.split())) for name in names]
     legend = figure.legend(
         handles,
         shown,
@@ -127,5 +126,6 @@ def _legend(figure: Figure, axes: Axes) -> None:
         columnspacing=1.6,
         fontsize=_FONT,
     )
-    for text, label in zip(legend.get_texts(), labels, strict=True):
-        text.set(color=INK, fontfamily=label.families, parse_math=False, usetex=False)
+    for text in legend.get_texts():
+        families = families_of(text.get_text())
+        text.set(color=INK, fontfamily=families, parse_math=False, usetex=False)

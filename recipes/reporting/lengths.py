@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
+from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
 from reporting.bleu_table import add_resampling

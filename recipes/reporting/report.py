@@ -9,15 +9,15 @@ import argparse
 import re
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, svg_text
-from fairseq_rnnsearch.alignment.figures.layout import lay_out
+from fairseq_rnnsearch.alignment.figures import Alignment, draw_heatmap, read_alignments
 from fairseq_rnnsearch.alignment.figures.page import STYLE
-from fairseq_rnnsearch.alignment.figures.vector import vector_picture
+from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
 from reporting import bleu_table, examples, lengths, paper, sentences, tables, texts
@@ -26,6 +26,9 @@ from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves
 from reporting.options import add_list, check_names, given_together, named_paths
 from reporting.scores import METRICS
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -166,18 +169,26 @@ def _chosen_alignments(path: Path, ids: str) -> list[Alignment]:
 
 
 def _length_curves(bins: Sequence[lengths.Bin], names: Sequence[str], fewest: int) -> list[Picture]:
-    svg = svg_text(draw_length_curves(*lengths.curves(bins, names, fewest)))
+    svg = _svg_of(draw_length_curves(*lengths.curves(bins, names, fewest)))
     return [Picture("lengths", svg, f"BLEU against source length for {', '.join(names)}")]
+
+
+def _svg_of(figure: "Figure") -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "figure.svg"
+        save_figure(path, figure)
+        return path.read_text(encoding="utf-8")
 
 
 def _heatmaps(alignments: Mapping[str, Sequence[Alignment]]) -> list[Picture]:
     drawn = []
     for model, (name, chosen) in enumerate(alignments.items()):
         for place, alignment in enumerate(chosen):
+            words = alignment.source, alignment.target
             drawn.append(
                 Picture(
                     f"alignment-{model}-{place}-{alignment.id}",
-                    vector_picture(lay_out(alignment.source, alignment.target), alignment.weights),
+                    _svg_of(draw_heatmap(*words, alignment.weights).figure),
                     f"Alignment by {name} of sentence {alignment.id}: {' '.join(alignment.source)}",
                     f"{name}, sentence {alignment.id}",
                 )

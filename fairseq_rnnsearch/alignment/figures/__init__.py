@@ -7,14 +7,14 @@ y axis, source words along the x axis.
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.gallery import (
     Gallery,
+    Samples,
     parse_formats,
+    parse_samples,
     write_gallery,
 )
 from fairseq_rnnsearch.alignment.figures.heatmap import draw_heatmap, save_heatmap
 from fairseq_rnnsearch.alignment.figures.jsonl import read_alignments
-from fairseq_rnnsearch.alignment.figures.picture_files import svg_text
-from fairseq_rnnsearch.alignment.figures.samples import Samples, parse_samples
-from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look
+from fairseq_rnnsearch.alignment.figures.pictures import STYLES, Look
 from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
 
 __all__ = [
@@ -28,7 +28,6 @@ __all__ = [
     "parse_samples",
     "read_alignments",
     "save_heatmap",
-    "svg_text",
     "text_heatmap",
     "write_gallery",
 ]

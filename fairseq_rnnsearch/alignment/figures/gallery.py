@@ -8,7 +8,7 @@ pharaoh          the best source word of each target word: ``alignments.pharaoh`
                  sentence, ``0-0 1-2 ...`` with the source first, counted from 0
 
 A PNG of 20 words takes some 8 ms, so that a test set of 3,000 sentences is drawn within half a
-minute; a PDF takes 200 ms.
+minute; a PDF or an SVG takes 200 ms.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import contextlib
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
@@ -26,8 +27,8 @@ from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.heatmap import save_heatmap
 from fairseq_rnnsearch.alignment.figures.jsonl import json_line
 from fairseq_rnnsearch.alignment.figures.page import Page
-from fairseq_rnnsearch.alignment.figures.picture_files import FORMATS as PICTURES
-from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
+from fairseq_rnnsearch.alignment.figures.pictures import FORMATS as PICTURES
+from fairseq_rnnsearch.alignment.figures.pictures import PLAIN, Look
 from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import (
@@ -62,6 +63,34 @@ def parse_formats(text: str) -> tuple[str, ...]:
     if not formats:
         raise UserError(f"no heatmap format given: choose from {', '.join(FORMATS)}")
     return formats
+
+
+@dataclass(frozen=True)
+class Samples:
+    """Chosen sentence numbers, which count from 0 in the order of the data set.
+
+    Attributes:
+        first: how many from the start are chosen; None for no limit.
+        ids: the only numbers to choose; None for all.
+    """
+
+    first: int | None = None
+    ids: frozenset[int] | None = None
+
+    def __contains__(self, sentence: int) -> bool:
+        if self.ids is not None:
+            return sentence in self.ids
+        return self.first is None or sentence < self.first
+
+
+def parse_samples(text: str) -> Samples:
+    """Read ``--heatmap-samples``: "20", the first twenty; "all"; or "ids:3,17", these two."""
+    text = str(text).strip()
+    if text == "all":
+        return Samples()
+    if text.startswith("ids:"):
+        return Samples(ids=frozenset(map(int, text.removeprefix("ids:").split(","))))
+    return Samples(first=int(text))
 
 
 class Gallery:

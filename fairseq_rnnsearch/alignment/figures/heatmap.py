@@ -4,9 +4,8 @@
 translation, respectively. Each pixel shows the weight alpha_ij of the annotation of the j-th source
 word for the i-th target word, in grayscale (0: black, 1: white)."
 
-The figure is matplotlib's, for programs, notebooks and PDF. PNG and SVG are written without it,
-from the same layout: a PNG of 20 words takes 8 ms instead of 160, and an SVG holds the letters and
-the directions of its words.
+The figure is matplotlib's, for programs, notebooks, PDF and SVG. A PNG is written without it, from
+the same layout: one of 20 words takes 8 ms instead of 160.
 
 matplotlib is imported when the first picture is drawn, and only its object interface is used:
 neither pyplot nor a display, and the user's backend and style stay as they are.
@@ -18,26 +17,28 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.figures import fonts
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment, largest_effect
-from fairseq_rnnsearch.alignment.figures.layout import (
+from fairseq_rnnsearch.alignment.figures.pictures import (
     CELL_PER_FONT,
     DOTS_PER_INCH,
+    GREYS,
+    MAIN_FONT,
     MARGIN,
+    STYLES,
     Layout,
+    Style,
+    families_of,
     ink,
     lay_out,
+    save_figure,
 )
-from fairseq_rnnsearch.alignment.figures.picture_files import picture_format, save_figure
 from fairseq_rnnsearch.alignment.figures.raster import write_png
-from fairseq_rnnsearch.alignment.figures.shades import GREYS
-from fairseq_rnnsearch.alignment.figures.styles import Style, style_named
-from fairseq_rnnsearch.alignment.figures.vector import vector_picture
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import as_text
 from fairseq_rnnsearch.files import replacing
 
 if TYPE_CHECKING:
@@ -89,10 +90,9 @@ def draw_heatmap(
         The axes that were drawn into.
 
     Raises:
-        UserError: if the weights have another shape, a side has no words, or there is no such style
-            or colour map.
+        UserError: if the weights have another shape.
     """
-    weights, chosen = _checked(source, target, weights), style_named(style)
+    weights, chosen = Alignment(source, target, weights).weights, STYLES[style]
     if axes is None:
         layout = lay_out(source, target, dpi or DOTS_PER_INCH, chosen)
         axes = _new_axes(layout, title)
@@ -150,18 +150,18 @@ def _fill(
     axes.spines[:].set(linewidth=layout.style.line, color="black", visible=True)
 
     text = {"fontsize": layout.font_size, "color": "black", **_PLAIN}
-    axes.set_xticks(range(len(layout.source)), [label.text for label in layout.source], **text)
-    axes.set_yticks(range(len(layout.target)), [label.text for label in layout.target], **text)
+    axes.set_xticks(range(len(layout.source)), layout.source, **text)
+    axes.set_yticks(range(len(layout.target)), layout.target, **text)
     axes.tick_params(labeltop=True, labelbottom=False, labelleft=True, labelright=False)
     axes.tick_params(top=False, bottom=False, left=False, right=False)
     axes.tick_params(which="both", length=0, pad=layout.style.gap)
     axes.tick_params(axis="x", labelrotation=90)
     for axis, labels in ((axes.xaxis, layout.source), (axes.yaxis, layout.target)):
         for drawn, label in zip(axis.get_ticklabels(), labels, strict=True):
-            drawn.set_fontfamily(label.families)
+            drawn.set_fontfamily(families_of(label))
     if title:
         label, size = _title(title, layout)
-        axes.set_title(label.text, **text | {"fontsize": size}, fontfamily=label.families)
+        axes.set_title(label, **text | {"fontsize": size}, fontfamily=families_of(label))
     if values:
         size = VALUE_PER_CELL * layout.cell / layout.dots_per_point
         _write_values(axes, image, weights, min(size, layout.font_size), signed)
@@ -180,34 +180,22 @@ def _write_values(
         text = f"{value:.1f}" if signed else f"{value:.2f}"
         text = text.replace("0.", ".") if abs(value) < 1 else text
         colour = "black" if brightness[row, column] > 0.5 else "white"
-        place = {"ha": "center", "va": "center_baseline", "fontfamily": fonts.MAIN}
+        place = {"ha": "center", "va": "center_baseline", "fontfamily": MAIN_FONT}
         axes.text(column, row, text, fontsize=size, color=colour, **place, **_PLAIN)
 
 
 def _colour_map(cmap: str | Colormap | None, style: Style) -> Colormap:
-    """Return the map from 0..1, with red for NaN.
-
-    Raises:
-        UserError: matplotlib has none of this name.
-    """
+    """Return the map from 0..1, with red for NaN."""
     import matplotlib
-    from matplotlib.colors import Colormap
 
     if cmap is None:
         cmap = matplotlib.colormaps["gray_r" if style.inverted else "gray"].resampled(GREYS)
-    elif not isinstance(cmap, Colormap):
-        if not isinstance(cmap, str) or cmap not in matplotlib.colormaps:
-            raise UserError(
-                f"cmap {cmap!r}: must be a colour map of matplotlib or its name, such as viridis,"
-                " Blues or gray_r"
-            )
-        cmap = matplotlib.colormaps[cmap]
-    return cmap.with_extremes(bad="red")
+    return matplotlib.colormaps.get_cmap(cmap).with_extremes(bad="red")
 
 
-def _title(title: str, layout: Layout) -> tuple[fonts.Label, float]:
+def _title(title: str, layout: Layout) -> tuple[str, float]:
     """Return what is drawn for a title, which is one line, and its font's size in points."""
-    return fonts.label(" ".join(title.split())), layout.font_size * TITLE_PER_FONT
+    return as_text(" ".join(title.split())), layout.font_size * TITLE_PER_FONT
 
 
 def _margins_for(title: str | None, layout: Layout, middle: float) -> tuple[float, float, float]:
@@ -242,33 +230,16 @@ def save_heatmap(
         extras: ``cmap``, ``title``, ``values`` and ``signed`` of `draw_heatmap`.
 
     Raises:
-        UserError: another suffix, a file that cannot be written, and as `draw_heatmap`.
+        UserError: a file that cannot be written, and as `draw_heatmap`.
     """
-    suffix = picture_format(path, "heatmap")
-    if suffix == "pdf" or any(extras.values()):
+    if Path(path).suffix.lower() != ".png" or any(extras.values()):
         axes = draw_heatmap(source, target, weights, style=style, dpi=dpi, **extras)
         save_figure(path, axes.figure)
         return
-    weights, chosen = _checked(source, target, weights), style_named(style)
-    with replacing(path) as unfinished:
-        if suffix == "png":
-            layout = _bounded_layout(source, target, dpi or DOTS_PER_INCH, chosen)
-            write_png(unfinished, layout, weights)
-        else:
-            svg = vector_picture(lay_out(source, target, style=chosen), weights)
-            unfinished.write_text(svg, encoding="utf-8")
-
-
-def _checked(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> np.ndarray:
-    """Return the weights as an array, after a check that they belong to the words.
-
-    Raises:
-        UserError: weights of another shape, or no words on a side.
-    """
     weights = Alignment(source, target, weights).weights
-    if not weights.size:
-        raise UserError("an alignment needs at least one word on each side to be drawn")
-    return weights
+    with replacing(path) as unfinished:
+        layout = _bounded_layout(source, target, dpi or DOTS_PER_INCH, STYLES[style])
+        write_png(unfinished, layout, weights)
 
 
 def _bounded_layout(

@@ -29,7 +29,7 @@ from typing import IO
 import numpy as np
 
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment, largest_effect
-from fairseq_rnnsearch.alignment.figures.styles import Look, style_named
+from fairseq_rnnsearch.alignment.figures.pictures import STYLES, Look
 from fairseq_rnnsearch.files import replacing
 
 # A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
@@ -127,9 +127,6 @@ def embedded_page(alignment: Alignment, style: str = "paper") -> str:
 
     It is a page in a frame, so that its style and script stay apart from those around it, and one
     notebook can hold several.
-
-    Raises:
-        UserError: there is no such style.
     """
     page = render_page(
         _HERE / "embedded.html",
@@ -178,7 +175,7 @@ def _data(alignments: Iterable[Alignment], style: str) -> dict:
     return {
         "steps": STEPS,
         "nan": NOT_A_NUMBER,
-        "inverted": style_named(style).inverted,
+        "inverted": STYLES[style].inverted,
         "statistics": {name: meaning for name, (meaning, _) in STATISTICS.items()},
         "sentences": [_sentence(alignment) for alignment in alignments],
     }

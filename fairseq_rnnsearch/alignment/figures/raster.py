@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.figures.layout import Layout, ink
-from fairseq_rnnsearch.alignment.figures.shades import grey
+from fairseq_rnnsearch.alignment.figures.pictures import Layout, grey, ink
 
 WHITE = 255
 RED = (255, 0, 0)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.heatmap import MOST_DOTS, save_heatmap
-from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
+from fairseq_rnnsearch.alignment.figures.pictures import PLAIN, Look
 from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.files import make_folder, remove_unfinished, replacing, write_text
 

@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterator
 
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
-from fairseq_rnnsearch.alignment.figures.shades import GREYS, grey
+from fairseq_rnnsearch.alignment.figures.pictures import GREYS, grey
 from fairseq_rnnsearch.errors import as_text
 
 SHADES = " ░▒▓█"  # from weight 0 to weight 1, as light on a dark terminal

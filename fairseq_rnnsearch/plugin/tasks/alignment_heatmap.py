@@ -85,8 +85,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
             if is_first:
                 self._check_model()
             self._guide(epoch)
-        if not combine:  # only training combines
-            self._heatmaps.check_samples(split)
 
     def _check_model(self) -> None:
         """Let the model check its training data, see ``RNNSearchModel.check_training``."""

@@ -15,8 +15,8 @@ from torch import Tensor
 
 from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_samples
 from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
+from fairseq_rnnsearch.alignment.figures.pictures import Look, title_of
 from fairseq_rnnsearch.alignment.figures.series import Series
-from fairseq_rnnsearch.alignment.figures.styles import Look, title_of
 from fairseq_rnnsearch.errors import UserError, option_of, training_goes_on
 from fairseq_rnnsearch.files import make_folder
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
@@ -61,10 +61,6 @@ class Heatmaps:
         self._series_of_subsets: dict[str, Series] = {}
         self._translations: list[Alignment] | None = None
         self._epoch, self._subset = 0, ""
-
-    def check_samples(self, subset: str) -> None:
-        """Check that the chosen sentences of a subset exist."""
-        self._samples.check(len(self._datasets[subset]), f"the {subset!r} data")
 
     def _look(self, texts: Sequence[str]) -> Look:
         """Return the look of these texts' alignments, and the title and notes of their page."""

@@ -8,7 +8,7 @@ from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
 from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
-from fairseq_rnnsearch.alignment.figures.styles import STYLES
+from fairseq_rnnsearch.alignment.figures.pictures import STYLES
 from fairseq_rnnsearch.arguments import PIECES
 from fairseq_rnnsearch.runs.options import ANY_LENGTH
 
