@@ -13,7 +13,6 @@ from fairseq_rnnsearch.alignment.evaluation.links import read_links
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, write_gallery
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.data.dictionary_file import read_dictionary
-from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
 
 PIECES = (
@@ -105,23 +104,11 @@ def _values(one):
     return repr((one.source, one.target, one.weights.tolist(), one.score))
 
 
-def tokens(folder):
-    assert all(PlainText.of(folder, "en").tokens("The house"))
-
-
 FILES = {
     "text": ({"text.en": ENGLISH, "text.fr": FRENCH}, text, text_again),
     "dictionary": ({"dict.en.txt": b"the 9\nred 8\nhouse 7\n"}, dictionary, dictionary_again),
     "links": ({"links": b"0-0 1-2 2-1\n0-0\n\n0-1 1-0\n"}, links, links_again),
     "alignments": ({"alignments.jsonl": ALIGNMENTS}, alignments, alignments_again),
-    "preprocessing": (
-        {
-            "preprocessing.json": b'{"en": {"tokenizer": "space", "bpe_codes": "codes"}}',
-            "codes": b"#version: 0.2\nh o\nho u\nt h\nth e</w>\n",
-        },
-        tokens,
-        None,
-    ),
 }
 
 

@@ -1,7 +1,6 @@
 """The recipe for one's own text: its pairs to a model, translations, scores and heatmaps."""
 
 import gzip
-import json
 import lzma
 import os
 import re
@@ -111,8 +110,6 @@ def test_the_manual_s_commands_make_a_model_of_text(tmp_path):
     )
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "my-model" / "model.safetensors").exists()
-    facts = json.loads((tmp_path / "my-model" / "config.json").read_text())
-    assert facts["validation_bits"] > 0
     assert (tmp_path / "my-work" / "living-average.html").stat().st_size > 100_000
 
 

@@ -152,7 +152,7 @@ def test_pictures_name_unknown_words_and_leave_blank_lines_out(work, tmp_path):
     assert json.loads(lines[0])["source"] == ["red", "<unk:zebra>", "</s>"]
     assert len(lines) == len((tmp_path / "alignments.pharaoh").read_text().splitlines()) == 3
     warning, drawn = finished.err.splitlines()
-    assert warning.endswith("a bad translation: 1 of 3 words (en) is unknown to the model: zebra")
+    assert warning.endswith("1 of 3 English words is unknown: zebra")
     assert drawn == f"2 alignments drawn in {tmp_path}"
 
 
@@ -304,7 +304,10 @@ def test_a_person_types_sees_each_answer_and_ends_by_ctrl_c(work):
     wait_for_the_prompt()
     os.kill(process.pid, signal.SIGINT)
     assert process.end() == (130, "")
-    assert said.startswith("Type a sentence") and said.count("unknown to the model: zebra") == 2
+    assert (
+        said.startswith("Type a sentence")
+        and said.count("1 of 2 English words is unknown: zebra") == 2
+    )
 
 
 def test_nobody_reads_the_output_any_more(work):
@@ -328,5 +331,5 @@ def test_generate_warns_before_it_translates(learned_shortlist):
     text = [word for source, _ in pairs for word in source]
     unknown = sum(word not in known for word in text)
     said = scored.out + scored.err
-    assert f"{unknown} of {len(text)} words (en) are unknown to the model; " in said
-    assert "words (fr) are unknown to the model" in said
+    assert f"{unknown} of {len(text)} English words are unknown\n" in said
+    assert "French words are unknown\n" in said

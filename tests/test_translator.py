@@ -451,10 +451,11 @@ def test_texts_within_a_text_and_beside_it(model, caplog):
     with ThreadPoolExecutor(2) as pool:
         for ended in [pool.submit(texts) for _ in range(2)]:
             ended.result()
-    said = sorted(record.getMessage().partition(": ")[2] for record in caplog.records)
-    unknown = "(en) is unknown to the model"
+    said = sorted(record.getMessage() for record in caplog.records)
     assert not model._texts  # nothing is kept for threads that have ended
-    assert said == 2 * [f"1 of 1 word {unknown}: theta"] + 2 * [f"1 of 3 words {unknown}: zeta"]
+    assert said == 2 * ["1 of 1 English word is unknown: theta"] + 2 * [
+        "1 of 3 English words is unknown: zeta"
+    ]
 
 
 def test_texts_of_tasks_that_take_turns(model, caplog):
@@ -479,7 +480,7 @@ def test_texts_of_tasks_that_take_turns(model, caplog):
     model.translate("zeta")
     said = [record.getMessage().partition("1 of ")[2] for record in caplog.records]
     words = ["zeta", "theta", "zeta", "theta", "zeta"]
-    assert said == [f"1 word (en) is unknown to the model: {word}" for word in words]
+    assert said == [f"1 English word is unknown: {word}" for word in words]
 
 
 def test_threads_keep_their_options_and_their_models_apart(learned, learned_shortlist, monkeypatch):

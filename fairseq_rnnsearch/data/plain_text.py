@@ -17,7 +17,6 @@ at spaces.
 
 import copy
 import io
-import itertools
 import json
 import logging
 import re
@@ -31,7 +30,7 @@ import regex
 
 from fairseq_rnnsearch.data import reversible
 from fairseq_rnnsearch.errors import UserError, as_text
-from fairseq_rnnsearch.files import read_json, read_plain_text, write_text
+from fairseq_rnnsearch.files import read_json, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -53,7 +52,7 @@ _BETWEEN_SENTENCES = regex.compile(
     rf"""(?<=[.!?…؟।۔։።။។]["'”’»)\]]*)(?<!{_ABBREVIATION})\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
-_LARGEST_CODES, _LARGEST_SETTINGS = 2**24, 2**20  # bytes; a million merges
+_LARGEST_SETTINGS = 2**20
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 
 
@@ -72,7 +71,7 @@ class PlainText:
         language, tokenizer, lowercase, bpe_codes: as they were given.
 
     Raises:
-        UserError: there is no such tokeniser, or the merges cannot be read.
+        UserError: there is no such tokeniser.
     """
 
     def __init__(
@@ -83,7 +82,8 @@ class PlainText:
         bpe_codes: str | Path | None = None,
         sacremoses: str | None = None,
     ) -> None:
-        _check_tokenizer(tokenizer)
+        if tokenizer not in TOKENIZERS:
+            raise UserError(f"tokenizer {tokenizer!r:.60}: must be one of {', '.join(TOKENIZERS)}")
         self.language, self.tokenizer, self.lowercase = language, tokenizer, lowercase
         self.bpe_codes = Path(bpe_codes) if bpe_codes else None
         self._sacremoses = sacremoses
@@ -96,10 +96,6 @@ class PlainText:
         elif tokenizer == "words":
             self._split, self._join = word_tokenizer(language)
         elif tokenizer == "character":
-            if bpe_codes:
-                raise UserError(
-                    f"{language}: the tokenizer character excludes subwords (bpe_codes)"
-                )
             self._split, self._join = _characters, _sentence_of_characters
         self._segment = segmenter(self.bpe_codes) if self.bpe_codes else None
         self._spaces: Container[str] | None = None  # that a model knows
@@ -151,19 +147,6 @@ class PlainText:
         """Return a sentence from tokens; pieces are merged, and lower case stays."""
         joined = " ".join(tokens) + " "
         return self._join(joined.replace("@@ ", "").split())
-
-    def alternatives(self) -> dict[str, Split]:
-        """Return the other ways to make tokens, by their descriptions."""
-        tokenizers = {}
-        for tokenizer, lowercase in itertools.product(TOKENIZERS, (False, True)):
-            is_this = (tokenizer, lowercase) == (self.tokenizer, self.lowercase)
-            if is_this or (tokenizer == "character" and self.bpe_codes):
-                continue
-            other = PlainText(self.language, tokenizer, lowercase, sacremoses=self._sacremoses)
-            other._segment, other._spaces = self._segment, self._spaces
-            described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
-            tokenizers[described] = other.tokens
-        return tokenizers
 
 
 def sentences_in(line: str) -> list[str]:
@@ -223,41 +206,12 @@ def _sentence_of_characters(characters: Sequence[str]) -> str:
     return " ".join("".join(characters).replace(SPACE, " ").split())
 
 
-def _check_tokenizer(name: str, where: str = "") -> None:
-    if name not in TOKENIZERS:
-        raise UserError(f"{where}tokenizer {name!r:.60}: must be one of {', '.join(TOKENIZERS)}")
-
-
 def segmenter(path: Path) -> Callable[..., list[str]]:
-    """Return the function that splits words by the merges of a file.
+    """Return the function that splits words by the merges of subword-nmt's file.
 
     Its arguments are the words and, optionally, the probability of leaving a merge out.
-
-    Raises:
-        UserError: if it is not such a file.
     """
-    try:
-        lines = read_plain_text(path, _LARGEST_CODES).rstrip("\n").split("\n")
-    except (OSError, ValueError) as problem:
-        raise UserError(f"BPE codes {path} cannot be read: {problem}") from problem
-    for number, line in enumerate(lines, start=1):
-        if len(line.strip("\r\n ").split(" ")) != 2:  # subword-nmt would end the program
-            raise UserError(
-                f"BPE codes {path}, line {number}: {line[:40]!r} is not a pair of subword units; "
-                "expected a file of subword-nmt learn-bpe"
-            )
-    if lines[0].startswith("#version:") and len(lines) == 1:
-        raise UserError(f"BPE codes {path} has no merges after its version")
-    try:
-        codes = _merges("\n".join(lines))
-    except ValueError:
-        codes = None
-    if codes is None or codes.version not in ((0, 1), (0, 2)):
-        raise UserError(
-            f"BPE codes {path}, line 1: {lines[0][:40]!r} is not a known version; expected "
-            "#version: 0.2"
-        )
-    return codes.segment_tokens
+    return _merges(path.read_bytes().decode("utf-8")).segment_tokens
 
 
 @lru_cache(maxsize=1)
@@ -291,21 +245,14 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
         raise UserError(f'{path}: must be an object like {{"en": {{"tokenizer": "moses"}}}}')
     for language, settings in languages.items():
         for name, value in settings.items():
-            if name not in _TYPES:
+            if not isinstance(value, _TYPES.get(name, ())):
                 raise UserError(
-                    f"{path}: {language:.60}: {name!r:.60} is not one of {', '.join(_TYPES)}"
+                    f"{path}: {language:.60}: {name:.60} cannot be {value!r:.60}; expected values "
+                    f"of {', '.join(_TYPES)}"
                 )
-            if not isinstance(value, _TYPES[name]):
-                raise UserError(f"{path}: {language:.60}: {name} cannot be {value!r:.60}")
-        _check_tokenizer(settings.get("tokenizer", "space"), f"{path}: {language:.60}: ")
         codes = settings.get("bpe_codes")
-        if codes and not _is_file_name(codes):
+        if codes and Path(codes).name != codes:  # it is copied with the folder
             raise UserError(
                 f"{path}: {language:.60}: bpe_codes must name a file of the same folder"
             )
     return languages
-
-
-def _is_file_name(text: str) -> bool:
-    """Tell whether a text can name a file of a folder; 255 bytes are file systems' limit."""
-    return Path(text).name == text != ".." and text.isprintable() and len(text.encode()) < 256

@@ -8,8 +8,7 @@
 Each line of the target file is scored as the translation of the same line of the source file, and
 the alignment weights that the model computes on the way are written. Nothing has to be binarised.
 The words that links count are in source.tok and target.tok. With a model of the other direction,
-the links of both are joined in symmetrised.pharaoh. A warning says if the model does not know
-many of the words, or if the languages seem swapped.
+the links of both are joined in symmetrised.pharaoh. A warning counts and names unknown words.
 """
 
 import argparse

@@ -1,6 +1,5 @@
 """Models of fairseq-train's checkpoints, and the data folder that belongs to them."""
 
-import math
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +10,6 @@ from fairseq import checkpoint_utils
 from fairseq.data.data_utils import infer_language_pair
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import import_user_module, split_paths
-from omegaconf import DictConfig
 
 from fairseq_rnnsearch.data.compatibility import Sides, check, describe
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
@@ -97,16 +95,8 @@ def read_models(
         Path(split_paths(cfg.task.data)[0]),
         cfg.task.get("left_pad_source", False),
         getattr(its_task, "length_limit", FAIRSEQ_LIMIT),
-        _validation_bits(cfg, state["extra_state"]) if len(models) == 1 else None,
         cfg.model,
     )
-
-
-def _validation_bits(cfg: DictConfig, extra_state: dict[str, Any]) -> float | None:
-    """Return the best validation's -log2 p per token, if this chose the best checkpoint."""
-    best = extra_state.get("best")
-    is_one = cfg.checkpoint.get("best_checkpoint_metric") == "nll_loss"
-    return best if is_one and isinstance(best, float) and 0 < best < math.inf else None
 
 
 def _data_of(state: Any, checkpoint: str) -> str:

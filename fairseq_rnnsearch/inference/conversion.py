@@ -64,7 +64,6 @@ def to_folder(
             trained.left_pad_source,
             trained.length_limit,
             licence,
-            trained.validation_bits,
         )
     for language in facts.languages:
         PlainText.of(folder, language)  # refuses what no reader of the new folder could use
@@ -122,6 +121,5 @@ def to_checkpoint(model: str, out: Path) -> None:
                 {"source": source, "target": target}, facts.languages, folder
             ),
         },
-        facts.validation_bits,
     )
     write_whole(state, str(out))

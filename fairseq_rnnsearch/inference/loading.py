@@ -102,7 +102,6 @@ def load(
         *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
         left_pad_source=trained.left_pad_source,
         length_limit=trained.length_limit,
-        validation_bits=trained.validation_bits,
         name=":".join(paths),
     )
 
@@ -167,5 +166,4 @@ def _read_folders(
         first.path,
         first.facts.left_pad_source,
         largest(*(folder.facts.length_limit for folder in folders)),
-        None if others else first.facts.validation_bits,
     )

@@ -55,8 +55,6 @@ class Facts(NamedTuple):
         left_pad_source: whether shorter sentences in a batch are padded on the left.
         length_limit: the maximum length of a translation.
         licence: a line about the training data, which pages show.
-        validation_bits: -log2 p of a token of the validation text's translations, by the model;
-            None if unknown.
     """
 
     architecture: str
@@ -65,7 +63,6 @@ class Facts(NamedTuple):
     left_pad_source: bool
     length_limit: LengthLimit
     licence: str = ""
-    validation_bits: float | None = None
 
 
 class ModelFolder(NamedTuple):
@@ -91,7 +88,6 @@ class Trained(NamedTuple):
     data: Path
     left_pad_source: bool
     length_limit: LengthLimit
-    validation_bits: float | None
     options: Any = None
 
 
@@ -286,13 +282,7 @@ def read_facts(path: Path) -> Facts:
         config.get("left_pad_source") is True,
         stored(config.get("length_limit")),
         as_text(config.get("licence", "")),
-        _positive(config.get("validation_bits")),
     )
-
-
-def _positive(number: object) -> float | None:
-    is_one = isinstance(number, int | float) and not isinstance(number, bool)
-    return float(number) if is_one and 0 < number < 1e9 else None
 
 
 def _is_file_part(name: str) -> bool:

@@ -25,7 +25,7 @@ from fairseq_rnnsearch.arguments import (
     sentences_of,
 )
 from fairseq_rnnsearch.data.coverage import (
-    CountedText,
+    WordCount,
     marked,
     unknown_words,
     word_of,
@@ -46,6 +46,8 @@ from fairseq_rnnsearch.inference.translation import (
 
 logger = logging.getLogger(__name__)
 
+_Text = tuple[WordCount, WordCount]  # of the source and the target
+
 
 class Translator:
     """A trained model that takes and gives plain text; made by ``load``.
@@ -55,8 +57,6 @@ class Translator:
         source_dictionary, target_dictionary: the words that the models know.
         source_text, target_text: each side's tokenisation.
         length_limit: the maximum length of a translation.
-        validation_bits: -log2 p of a token of the validation text's translations, by the model;
-            None if unknown, and for an ensemble.
         name: what was loaded; an ensemble's models are separated by :.
     """
 
@@ -70,7 +70,6 @@ class Translator:
         *,
         left_pad_source: bool = False,
         length_limit: LengthLimit = FAIRSEQ_LIMIT,
-        validation_bits: float | None = None,
         name: str = "",
     ) -> None:
         self.models = list(models)
@@ -81,14 +80,13 @@ class Translator:
         self.source_text = source_text.read_with(source_dictionary.symbols)
         self.target_text = target_text.read_with(target_dictionary.symbols)
         self.length_limit = length_limit
-        self.validation_bits = validation_bits
         self.name = name
         self._left_pad_source = left_pad_source
         self._vocabularies = (
-            words_of(source_dictionary, source_text.language, self.source_text),
-            words_of(target_dictionary, target_text.language, self.target_text),
+            words_of(source_dictionary, source_text.language),
+            words_of(target_dictionary, target_text.language),
         )
-        self._texts: dict[object, CountedText] = {}  # that all calls of a thread or task belong to
+        self._texts: dict[object, _Text] = {}  # that all calls of a thread or task belong to
 
     def __repr__(self) -> str:
         size = sum(values.numel() for model in self.models for values in model.parameters())
@@ -106,11 +104,10 @@ class Translator:
 
     @contextlib.contextmanager
     def as_one_text(self) -> Iterator[None]:
-        """Count unknown words, and how sure the model is, over the calls in the block.
+        """Count unknown words over all calls in the block, and warn at its end.
 
-        They are those of this thread or, under asyncio, of this task. Otherwise each call counts as
-        one text, and so does a block inside this one. Each text causes at most one warning, through
-        ``logging``; ``data.coverage`` says when.
+        The calls are those of this thread or, under asyncio, of this task. Otherwise each call
+        counts as one text, and so does a block inside this one. Warnings go through ``logging``.
         """
         here = _thread_or_task()
         around = self._texts.get(here)
@@ -122,7 +119,7 @@ class Translator:
                 self._texts[here] = around
             else:
                 del self._texts[here]
-            text.end()
+            _warn_of(text)
 
     @overload
     def translate(
@@ -151,7 +148,7 @@ class Translator:
         """Translate one sentence, or several.
 
         A sentence without words has an empty translation. `Translation.unknown` has the unknown
-        words, pictures show each as ``<unk:word>``, and too many of them cause a warning (see
+        words, pictures show each as ``<unk:word>``, and a warning counts them (see
         `as_one_text`).
 
         Args:
@@ -161,8 +158,8 @@ class Translator:
             forbid_unk: never generate the unknown word.
             authors_search: the authors' beam search instead of fairseq's.
             replace_unk: replace each ``<unk>`` by the source word with the largest weight.
-            split_sentences: translate each sentence of a line separately, and join the results.
-                Otherwise such lines cause a warning: a model may translate only the first sentence.
+            split_sentences: translate each sentence of a line separately, and join the results:
+                a model may translate only the first sentence of a line.
             attribution: also compute `Translation.mattered`: whether what the model looked at
                 mattered. Load the model with ``compute_dtype="float32"``: most effects are
                 smaller than what bfloat16 rounds off.
@@ -200,13 +197,8 @@ class Translator:
             max_len_b=self.length_limit.margin,
         )
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
-        with self._counted() as text:
-            for tokens, sentence in zip(sources, sentences, strict=True):
-                text.add_source(tokens, sentence)
-            beams = self._run(search, sources, None, batch_size)
-            for tokens, (best, *_) in zip(sources, beams, strict=True):
-                if tokens:
-                    text.add_translation(best["positional_scores"].double().exp().tolist())
+        self._count(sources, [])
+        beams = self._run(search, sources, None, batch_size)
         if attribution:
             self._attribute(beams, sources, batch_size)
         translations = [
@@ -242,7 +234,7 @@ class Translator:
     ) -> Translation | list[Translation]:
         """Align given pairs: score each target as the translation of its source.
 
-        A text with too many unknown words causes a warning (see `as_one_text`).
+        A warning counts unknown words (see `as_one_text`).
 
         Args:
             source, target: two sentences, or two lists of as many.
@@ -273,11 +265,7 @@ class Translator:
             )
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
-        with self._counted() as text:
-            for tokens, sentence in zip(targets, target, strict=True):
-                text.add_target(tokens, sentence)
-            for tokens, sentence in zip(sources, source, strict=True):
-                text.add_source(tokens, sentence)
+        self._count(sources, targets)
         scorer = Scorer(self.target_dictionary, posterior=posterior)
         beams = self._run(scorer, sources, targets, batch_size)
         if attribution:
@@ -288,17 +276,19 @@ class Translator:
         ]
         return aligned[0] if is_one else aligned
 
-    @contextlib.contextmanager
-    def _counted(self) -> Iterator[CountedText]:
-        """Count a text, or a part of one, and warn at its end."""
+    def _count(self, sources: list[list[str]], targets: list[list[str]]) -> None:
+        """Count a call's words; warn if they are not part of a longer text (see `as_one_text`)."""
         around = self._texts.get(_thread_or_task())
         text = around or self._new_text()
-        yield text
+        for count, sentences in zip(text, (sources, targets), strict=True):
+            for tokens in sentences:
+                count.add(tokens)
         if around is None:
-            text.end()
+            _warn_of(text)
 
-    def _new_text(self) -> CountedText:
-        return CountedText(*self._vocabularies, self.validation_bits)
+    def _new_text(self) -> _Text:
+        source, target = map(WordCount, self._vocabularies)
+        return source, target
 
     @torch.inference_mode()
     def _run(
@@ -453,6 +443,11 @@ class Translator:
             alignment.probabilities,
             unknown=unknown_words(source_tokens, self._vocabularies[0]),
         )
+
+
+def _warn_of(text: _Text) -> None:
+    for count in text:
+        count.warn()
 
 
 def _thread_or_task() -> object:

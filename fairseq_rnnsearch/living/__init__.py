@@ -13,7 +13,6 @@ run in a worker that the page makes from its own text, and in Node:
     search.js           beam search, as in ``decoding.search``; forced alignment
     marks.js            tokens as people see them; the page reads it, too
     text.js             from sentences to tokens and back, as in ``data.plain_text``
-    coverage.js         warnings about text of another kind, as in ``data.coverage``
     engine.js           what the page asks, and the answers, as ``load()`` gives them
 
 What a reader sees and touches is in interface.js, model_view.js, beam_tree.js and glass.js, with

@@ -6,7 +6,7 @@
  * in the model's steps, which are subword pieces where it has them; `words` and `rows` of the
  * options `touched` name such positions.
  */
-const END = "</s>";
+const END = "</s>", EXAMPLES = 5; // of unknown words
 
 /** Return the words of pieces, and the number of the word that each piece belongs to. */
 function joinedPieces(pieces) {
@@ -71,12 +71,7 @@ class Engine {
     this.targetText = textOf(stored.target);
     this.source = new Dictionary(stored.source.symbols);
     this.target = new Dictionary(stored.target.symbols);
-    this.sides = ["source", "target"].map((side) => ({
-      language: stored[side].text.language,
-      text: this[`${side}Text`],
-      dictionary: this[side],
-      piecesPerWord: stored[side].piecesPerWord,
-    }));
+    this.language = stored.source.language;
     this.models = stored.models;
     this.plain = plain;
     this.networks = []; // each is made when it is first asked for
@@ -87,13 +82,25 @@ class Engine {
     return sentencesOf(text);
   }
 
-  /**
-   * Return warnings if a text is unlike the training's; see coverage.js. Without `probabilities`,
-   * those of the translations' tokens, no warning says how sure the model is.
-   */
-  warnings(text, probabilities = [], { model = 0 } = {}) {
-    const { validationBits } = this.models[model];
-    return warningsOf(sentencesOf(text), this.sides, probabilities, validationBits);
+  /** Return a warning that counts and names a text's unknown words, as in data/coverage.py. */
+  warnings(text) {
+    const unknown = [];
+    let count = 0;
+    for (const sentence of sentencesOf(text)) {
+      const tokens = this.sourceText.tokens(sentence), { words, belongs } = joinedPieces(tokens);
+      unknown.push(...this.unknownWords(tokens, belongs).map((j) => words[j]));
+      count += words.length;
+    }
+    if (!unknown.length) return [];
+    const names = [...new Set(unknown)], such = names.length > EXAMPLES ? ", such as" : ":";
+    return [`${unknown.length.toLocaleString("en")} of ${count.toLocaleString("en")} `
+      + `${this.language} word${count === 1 ? "" : "s"} ${unknown.length === 1 ? "is" : "are"} `
+      + `unknown${such} ${names.slice(0, EXAMPLES).join(", ")}`];
+  }
+
+  /** Return the places of unknown words, of which each may have several unknown pieces. */
+  unknownWords(pieces, belongs) {
+    return [...new Set(this.source.unknown(pieces).map((place) => belongs[place]))];
   }
 
   /** Translate a sentence; see the manual for the options and the answer. */
@@ -245,9 +252,7 @@ class Engine {
       sourcePieces,
       stepWeights,
       belongs: { target: target.belongs, source: source.belongs },
-      // a word may have several unknown pieces
-      unknown: [...new Set(this.source.unknown(sourcePieces.slice(0, -1))
-        .map((j) => source.belongs[j]))],
+      unknown: this.unknownWords(sourcePieces.slice(0, -1), source.belongs),
       probabilities: hypothesis.logp.map(Math.exp),
     };
   }

@@ -38,7 +38,7 @@ worker.onerror = worker.onmessageerror = ({ message }) => {
 globalThis.rnnsearch = {
   ready: ask("load", at("stored").textContent),
   sentences: (text) => ask("sentences", text),
-  warnings: (text, probabilities, options) => ask("warnings", text, probabilities, options),
+  warnings: (text) => ask("warnings", text),
   translate: (text, options) => ask("translate", text, options),
   force: (source, target, options) => ask("force", source, target, options),
   step: (text, tokens, i, options) => ask("step", text, tokens, i, options),
@@ -53,14 +53,6 @@ const views = numbers.map((number) => new ModelView(number, facts.models[number]
 const past = []; // what was touched before: {view, sentence, touched}
 let shownSentence = 0; // the number of the sentence whose matrix is shown
 at("models").append(...views.map((view) => view.root));
-const [from, to] = facts.languages.map((code) => {
-  try {
-    return new Intl.DisplayNames("en", { type: "language" }).of(code);
-  } catch { // it is no code of a language
-    return code;
-  }
-});
-at("sentence-name").textContent = `Type a sentence, ${from} to ${to}`;
 
 const LONGEST_TEXT = 2000, PATIENCE = 300; // in letters; in milliseconds
 let busy = null, isStale = false;

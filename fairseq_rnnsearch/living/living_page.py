@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.alignment.figures.page import CONTROLS, render_page
-from fairseq_rnnsearch.data.coverage import words_of
+from fairseq_rnnsearch.data.coverage import language_name
 from fairseq_rnnsearch.data.reversible import shown
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
@@ -17,7 +17,7 @@ from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.living.text_rules import text_rules
 
 _HERE = Path(__file__).parent
-_ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "coverage", "engine")
+_ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "engine")
 _INTERFACE = ("marks", "glass", "beam_tree", "model_view", "interface")
 _LISTED = 1_000  # source words; a model with more lists none
 
@@ -62,7 +62,8 @@ def write_living_page(
             one | {"name": name}
             for one, name in zip(options, names or _names(options), strict=True)
         ],
-        "languages": [models[0].source_text.language, models[0].target_text.language],
+        "languages": list(models[0].languages),
+        "languageNames": [language_name(code) for code in models[0].languages],
         "examples": list(examples),
         "isTraining": is_training,
     }
@@ -125,7 +126,7 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         {
             "text": rule,
             "symbols": dictionary.symbols,
-            "piecesPerWord": words_of(dictionary, text.language).pieces_per_word,
+            "language": language_name(text.language),
         }
         for dictionary, text, rule in sides
     )
@@ -134,8 +135,7 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         "target": target,
         "merges": merges,
         "models": [
-            stored_model(translator.models[0], weights)
-            | {"limit": [*translator.length_limit], "validationBits": translator.validation_bits}
+            stored_model(translator.models[0], weights) | {"limit": [*translator.length_limit]}
             for translator in models
         ],
     }

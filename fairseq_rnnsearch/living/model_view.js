@@ -130,9 +130,7 @@ class ModelView {
     this.answers = asked.map(({ key }) => this.cache.get(key));
     // of sentences that are no longer there, none
     this.cache = new Map(asked.map(({ key }, n) => [key, this.answers[n]]));
-    const own = this.isUntouched && !given.prefix; // all words are the model's choice
-    const probabilities = own ? this.answers.flatMap((answer) => answer.probabilities) : [];
-    const warnings = await rnnsearch.warnings(text, probabilities, { model: this.number });
+    const warnings = await rnnsearch.warnings(text);
     const [answer, sentence] = [this.answers[shownSentence] ?? null, sentences[shownSentence] ?? ""];
     if (this.isMattering && answer) {
       const { number: model, touched: { rows } } = this;
@@ -153,20 +151,10 @@ class ModelView {
     });
   }
 
-  /** Name the words of the text that the model does not know, and say what else is odd with it. */
+  /** Name the words of the text that the model does not know. */
   showWarnings() {
-    const unknown = this.answers.flatMap((answer) =>
-      answer.unknown.map((j) => answer.sourceTokens[j]));
-    const words = [...new Set(unknown)], [are, them] = words.length === 1
-      ? ["is not a word", "it"] : ["are not words", "them"];
-    this.warned.replaceChildren();
-    if (words.length) {
-      this.warned.append(...words.flatMap((word, n) =>
-        [n ? ", " : "", create("strong", { textContent: word })]),
-      ` ${are} that the model knows: what it writes for ${them} is a guess. `);
-    }
-    this.warned.append(...this.warnings.map((one) => `Probably a bad translation: ${one}. `));
-    if (!words.length || !at("known")) return;
+    this.warned.replaceChildren(...this.warnings);
+    if (!this.warnings.length || !at("known")) return;
     const list = create("button", { type: "button", textContent: "Words that it knows" });
     list.addEventListener("click", () => {
       at("known").open = true;

@@ -18,14 +18,11 @@ from fairseq_rnnsearch.files import remove_unfinished, replacing
 logger = logging.getLogger(__name__)
 
 
-def checkpoint_of_model(
-    parameters: dict, options: dict, task: dict, task_state: dict, best: float | None = None
-) -> dict:
+def checkpoint_of_model(parameters: dict, options: dict, task: dict, task_state: dict) -> dict:
     """Return a checkpoint that holds a model but no training to resume.
 
     Args:
         options, task: those of the model and of the task, each with its ``_name``.
-        best: -log2 p of a token in the best validation, if it is known.
     """
     cfg = OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True)
     cfg["checkpoint"]["best_checkpoint_metric"] = "nll_loss"
@@ -37,7 +34,7 @@ def checkpoint_of_model(
         "criterion": None,
         "optimizer_history": [history | {"num_updates": 0}],
         "task_state": task_state,
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "best": best},
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
         "last_optimizer_state": None,
     }
 

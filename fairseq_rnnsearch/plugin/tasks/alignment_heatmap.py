@@ -67,11 +67,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         super().__init__(cfg, src_dict, tgt_dict)
         self._model = self._criterion = None
         self._update_record = UpdateRecord()
-        self._words = SourceWords(
-            (src_dict, tgt_dict),
-            (cfg.source_lang, cfg.target_lang),
-            Path(utils.split_paths(cfg.data or "")[0]),
-        )
+        self._words = SourceWords((src_dict, tgt_dict), (cfg.source_lang, cfg.target_lang))
         self._kernels_are_checked = self._has_cut = self._translates = False
         self._heatmaps = Heatmaps(cfg, (src_dict, tgt_dict), self._words, self.datasets)
 

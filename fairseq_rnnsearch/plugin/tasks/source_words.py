@@ -1,20 +1,16 @@
 """Unknown words in the input of fairseq-generate.
 
-Too many of them cause a warning. Pictures show the original words if these are still known, which
+A warning counts them. Pictures show the original words if these are still known, which
 they are not in fairseq's binary data.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
-from pathlib import Path
 
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from fairseq.data.indexed_dataset import IndexedRawTextDataset
 from torch import Tensor
 
-from fairseq_rnnsearch.data.coverage import CountedText, marked, words_of
-from fairseq_rnnsearch.data.plain_text import FILE_NAME, PlainText
+from fairseq_rnnsearch.data.coverage import WordCount, marked, words_of
 
 SAMPLED = 2000  # sentences to count per data set, evenly spread
 
@@ -25,17 +21,11 @@ class SourceWords:
     Args:
         dictionaries: for the source and the target.
         languages: of the source and the target.
-        data: the data folder, whose preprocessing.json may describe the tokenisation.
     """
 
-    def __init__(
-        self, dictionaries: Sequence[Dictionary], languages: Sequence[str], data: Path
-    ) -> None:
+    def __init__(self, dictionaries: Sequence[Dictionary], languages: Sequence[str]) -> None:
         self._dictionaries = dictionaries
-        self._vocabularies = [
-            replace(words_of(words, language), alternatives=partial(_alternatives, data, language))
-            for words, language in zip(dictionaries, languages, strict=True)
-        ]
+        self._vocabularies = list(map(words_of, dictionaries, languages))
 
     def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
         """Warn about unknown words in whole data sets.
@@ -46,12 +36,13 @@ class SourceWords:
         for data in datasets:
             if not isinstance(data, LanguagePairDataset):
                 continue
-            text = CountedText(*self._vocabularies)
-            for number in range(0, len(data), len(data) // SAMPLED + 1):
-                if with_target and data.tgt is not None:
-                    text.add_target(_words_at(data.tgt, number, self._dictionaries[1]))
-                text.add_source(_words_at(data.src, number, self._dictionaries[0]))
-            text.end()
+            sides = [data.src, data.tgt if with_target else None]
+            each = zip(sides, self._dictionaries, self._vocabularies, strict=True)
+            for sentences, dictionary, vocabulary in each:
+                count = WordCount(vocabulary)
+                for number in range(0, len(sentences or ()), len(data) // SAMPLED + 1):
+                    count.add(_words_at(sentences, number, dictionary))
+                count.warn()
 
     def labels(
         self,
@@ -73,13 +64,6 @@ class SourceWords:
         if len(words) + 1 != len(shown):
             return shown
         return (*marked(words, self._vocabularies[0]), shown[-1])
-
-
-def _alternatives(folder: Path, language: str) -> dict:
-    if not (folder / FILE_NAME).exists():
-        return {}
-    program = f"rnnsearch-translate, which prepares text as {FILE_NAME} says,"
-    return {program: PlainText.of(folder, language).tokens}
 
 
 def _words_at(data: FairseqDataset, number: int, dictionary: Dictionary) -> list[str]:
