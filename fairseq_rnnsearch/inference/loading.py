@@ -142,7 +142,7 @@ def _read_folders(
                 "with rnnsearch-export"
             )
         folders.append(read_folder(folder))
-    first, *others = folders
+    first = folders[0]
     source_lang, target_lang = first.facts.languages
     own = {"source_lang": source_lang, "target_lang": target_lang}
     for name, value in changes.items():

@@ -3,7 +3,6 @@
 import base64
 import os
 from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,6 @@ def write_living_page(
         known=_known_words(models[0]),
         engine=_engine(),
         notices=_read("notices.txt"),
-        sacremoses=version("sacremoses"),
     )
     megabytes = len(page) / 1e6
     if megabytes > most_megabytes:

@@ -1,10 +1,9 @@
 "use strict";
 /*
- * From sentences to tokens and back, as data/plain_text.py with sacremoses and subword-nmt.
+ * From sentences to tokens and back, as data/plain_text.py and subword-nmt.
  *
- * The rules are those of the Moses tokeniser and detokeniser (LGPL) in sacremoses' port (MIT), the
- * splitting into subwords is subword-nmt's (MIT). `rules` come from text_rules.py: classes of
- * characters as ranges for regular expressions, abbreviations of the language, merges.
+ * The splitting into subwords is subword-nmt's (MIT). `rules` come from text_rules.py: the letters of
+ * words as ranges for regular expressions, and merges.
  */
 const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a"
   + "\\u2028\\u2029\\u202f\\u205f\\u3000";
@@ -23,115 +22,6 @@ const SENTENCE_END = new RegExp(`\\n+|(?<=[.!?…؟।۔։።။។]["'”’»)
 
 /** Split a text into its sentences. */
 const sentencesOf = (text) => text.split(SENTENCE_END).map(strip).filter(Boolean);
-
-/** Return a function that replaces everything that a pattern finds. */
-const rule = (pattern, replacement) => {
-  const expression = new RegExp(pattern, "gu");
-  return (text) => text.replace(expression, replacement);
-};
-
-// --- Moses' tokeniser ----------------------------------------------------------------------------
-
-function mosesTokenizer({ language, classes, prefixes, numericPrefixes }) {
-  const { alnum, alpha, number, lower } = classes;
-  const all = new Set(prefixes), numeric = new Set(numericPrefixes);
-  const isLower = new RegExp(`^[${lower}]`, "u"), hasLetter = new RegExp(`[${alpha}]`, "u");
-  const before = [
-    rule(`[${SPACE}]+`, " "), rule("[\\x00-\\x1f]", ""), strip,
-    rule(`([^${alnum}${SPACE}.'\`,\\-])`, " $1 "),
-    (text) => text.replace(/\.{2,}/g, (dots, at) =>
-      ` ${"DOT".repeat(dots.length)}MULTI${at + dots.length < text.length ? " " : ""}`),
-    rule(`([^${number}]),`, "$1 , "), rule(`,([^${number}])`, " , $1"),
-    rule(`([${number}]),$`, "$1 , "),
-    ...apostrophes(language, alpha, number),
-  ];
-  const abbreviations = (text) => {
-    const tokens = words(text);
-    const isWhole = (prefix, next) => (prefix.includes(".") && hasLetter.test(prefix))
-      || (all.has(prefix) && !numeric.has(prefix))
-      || (next !== undefined && isLower.test(next))
-      || (numeric.has(prefix) && next !== undefined && /^[0-9]/.test(next));
-    return tokens.map((token, i) => (token.length > 1 && token.endsWith(".")
-      && !isWhole(token.slice(0, -1), tokens[i + 1])
-      ? `${token.slice(0, -1)} .` : token)).join(" ");
-  };
-  const after = [
-    abbreviations, rule(`[${SPACE}]+`, " "), strip, rule("\\.' ?$", " . ' "),
-    rule("(?:DOT)+MULTI", (marker) => ".".repeat((marker.length - 5) / 3)),
-  ];
-  return (sentence) => words([...before, ...after].reduce((text, step) => step(text), sentence));
-}
-
-/** Return the rules that split at apostrophes, which differ between languages. */
-function apostrophes(language, alpha, number) {
-  if (language === "en") {
-    return [
-      rule(`([^${alpha}])'([^${alpha}])`, "$1 ' $2"),
-      rule(`([^${alpha}${number}])'([${alpha}])`, "$1 ' $2"),
-      rule(`([${alpha}])'([^${alpha}])`, "$1 ' $2"),
-      rule(`([${alpha}])'([${alpha}])`, "$1 '$2"),
-      rule(`([${number}])'(s)`, "$1 '$2"),
-    ];
-  }
-  if (language === "fr" || language === "it") {
-    return [
-      rule(`([^${alpha}])'([^${alpha}])`, "$1 ' $2"),
-      rule(`([^${alpha}])'([${alpha}])`, "$1 ' $2"),
-      rule(`([${alpha}])'([^${alpha}])`, "$1 ' $2"),
-      rule(`([${alpha}])'([${alpha}])`, "$1' $2"),
-    ];
-  }
-  return [rule("'", " ' ")];
-}
-
-// --- Moses' detokeniser --------------------------------------------------------------------------
-
-function mosesDetokenizer({ language, classes }) {
-  const { plainAlpha: alpha, currency, cjk } = classes;
-  const isCjk = new RegExp(`^[${cjk}]`, "u"), endsCjk = new RegExp(`[${cjk}]$`, "u");
-  const isCurrency = new RegExp(`^[${currency}(\\[{¿¡]+$`, "u");
-  const isPunctuation = /^[,.?!:;\\%}\])]+$/;
-  const english = new RegExp(`^'[${alpha}]`, "u"), french = new RegExp(`[${alpha}]'$`, "u");
-  const isWord = new RegExp(`^[${alpha}]`, "u");
-  const elides = ["fr", "it", "ga"].includes(language), isCzech = language === "cs";
-  return (given) => {
-    const tokens = words(` ${given.join(" ")} `.replaceAll(" @-@ ", "-"));
-    const quotes = {};
-    let text = "", space = " ";
-    const put = (token, left, right) => { // with a space on its left, and on its right
-      text += (left ? space : "") + token;
-      space = right ? " " : "";
-    };
-    for (let i = 0; i < tokens.length; i++) {
-      const token = tokens[i], last = tokens.length - 1;
-      if (isCjk.test(token) && language !== "ko") {
-        put(token, !(i > 0 && endsCjk.test(tokens[i - 1])), true);
-      } else if (isCurrency.test(token)) put(token, true, false);
-      else if (isPunctuation.test(token)) {
-        if (language === "fr" && /^[?!:;\\%]$/.test(token)) text += " ";
-        put(token, false, true);
-      } else if (language === "en" && i > 0 && english.test(token)) put(token, false, true);
-      else if (isCzech && i > 1 && /^[0-9]+$/.test(tokens[last - 1]) && /^[.,]$/.test(tokens[last])
-        && /^[0-9]+$/.test(token)) put(token, false, true);
-      else if (elides && i < last && french.test(token) && isWord.test(tokens[i + 1])) {
-        put(token, true, false);
-      } else if (/^['"„“`]+$/.test(token)) {
-        const kind = /^[„“”]+$/.test(token) ? '"' : token;
-        quotes[kind] ??= 0;
-        if (isCzech && token === "„") quotes[kind] = 0;
-        if (isCzech && token === "“") quotes[kind] = 1;
-        const opens = quotes[kind] % 2 === 0;
-        if (opens && language === "en" && token === "'" && i > 0 && tokens[i - 1].endsWith("s")) {
-          put(token, false, true); // the Jones' house
-        } else {
-          put(token, opens, !opens);
-          quotes[kind]++;
-        }
-      } else put(token, true, true);
-    }
-    return strip(text.replace(/ {2,}/g, " "));
-  };
-}
 
 // --- words, and characters -----------------------------------------------------------------------
 
@@ -263,7 +153,6 @@ class PlainText {
   /** With a model's symbols, it reads only the white space that these include. */
   constructor(rules, merges, symbols = null) {
     [this.split, this.join] = {
-      moses: () => [mosesTokenizer(rules), mosesDetokenizer(rules)],
       words: () => [wordSplitter(rules), wordJoiner(rules)],
       character: () => [characters, sentenceOfCharacters],
       reversible: () => [reversibleSplit, reversibleJoin],

@@ -1,8 +1,4 @@
-"""The rules by which the page tokenises text, the same as in ``data.plain_text``.
-
-Classes of characters and abbreviations are those of the installed sacremoses, so that the page
-splits text as this machine does, whatever Unicode the browser knows.
-"""
+"""The rules by which the page tokenises text, the same as in ``data.plain_text``."""
 
 import functools
 import sys
@@ -10,13 +6,23 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.errors import UserError
 
 
 def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rules of each language, and the files of merges that they name by number."""
+    """Return the rules of each language, and the files of merges that they name by number.
+
+    Raises:
+        UserError: the page has not the rules of a tokeniser.
+    """
     merges: list[str] = []
     all_rules = []
     for text in texts:
+        if text.tokenizer == "moses":
+            raise UserError(
+                "the page cannot split text by Moses' rules, as this model's was; train one with "
+                "--tokenizer reversible"
+            )
         rules = {
             "language": text.language,
             "tokenizer": text.tokenizer,
@@ -28,32 +34,10 @@ def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[s
             if codes not in merges:  # languages may share them
                 merges.append(codes)
             rules["merges"] = merges.index(codes)
-        if text.tokenizer == "moses":
-            rules |= _moses(text.language)
         if text.tokenizer == "words":
             rules["classes"] = {"word": _word_characters()}
         all_rules.append(rules)
     return all_rules, merges
-
-
-def _moses(language: str) -> dict[str, Any]:
-    from sacremoses import MosesDetokenizer, MosesTokenizer
-    from sacremoses.util import CJKChars
-
-    moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
-    return {
-        "classes": {
-            "alnum": ranges(moses.IsAlnum),
-            "alpha": ranges(moses.IsAlpha),
-            "number": ranges(moses.IsN),
-            "lower": ranges(moses.IsLower),
-            "plainAlpha": ranges(inverse.IsAlpha),
-            "currency": ranges(inverse.IsSc),
-            "cjk": "".join(_range(first, last) for first, last in CJKChars().ranges),
-        },
-        "prefixes": moses.NONBREAKING_PREFIXES,
-        "numericPrefixes": moses.NUMERIC_ONLY_PREFIXES,
-    }
 
 
 @functools.cache

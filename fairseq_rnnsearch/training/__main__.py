@@ -135,6 +135,9 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
     training.work.link("checkpoint_best.pt", training.trained)  # load() of the folder takes it
     training.work.link("translations", training.translations)
     training.report()
+    if "moses" in training.settings.tokenizers:
+        print("no page that translates: a page cannot split text by Moses' rules")
+        return
     title = options.title or f"{training.settings.model}, {' to '.join(training.languages)}"
     training.work.do(training.make_page(title, options.licence))
     print(f"a page that translates, for any browser: {training.page}")
