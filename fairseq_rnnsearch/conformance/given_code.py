@@ -1,8 +1,8 @@
 """The code that is checked: what it is given, and what it returns, in whatever layout.
 
 A function gets its arguments by name. Which layout it wants is found by trying: batch first or time
-first, padding on the right or the left, or one sentence at a time. What it returns may have its
-axes in another order or of length 1, and any floating-point type.
+first, or one sentence at a time. What it returns may have its axes in another order or of length 1,
+and any floating-point type.
 """
 
 import inspect
@@ -25,32 +25,23 @@ class Layout(NamedTuple):
 
     Attributes:
         time_first: positions before sentences.
-        left: padding stands before the words.
         rows: "all" at once, or one sentence after the other without padding, as a "batch of one"
             or with "no batch axis".
         single: float32 instead of float64.
     """
 
     time_first: bool = False
-    left: bool = False
     rows: str = "all"
     single: bool = False
 
     def __str__(self) -> str:
         order = "time first" if self.time_first else "batch first"
         how = {
-            "all": order + (", padding on the left" if self.left else ""),
+            "all": order,
             "batch of one": f"one sentence at a time, {order}",
             "no batch axis": "one sentence at a time, without a batch axis",
         }[self.rows]
         return how + (", float32" if self.single else "")
-
-
-class Output(NamedTuple):
-    """What a function returned, batch first and padded on the right, and remarks on its form."""
-
-    quantities: Arrays
-    remarks: tuple[str, ...]
 
 
 class Refused(UserError):
@@ -66,29 +57,25 @@ class GivenCode:
         framework: "numpy" or "torch", whose arrays it is given.
 
     Raises:
-        UserError: if it has no part of the model, or framework or part is unknown.
+        UserError: if it has no part of the model, or the part is unknown.
     """
 
     def __init__(self, target: Any, part: str | None = None, framework: str = "numpy") -> None:
-        if framework not in FRAMEWORKS:
-            raise UserError(f"framework {framework!r}: must be {' or '.join(FRAMEWORKS)}")
-        if isinstance(target, str):  # whose method encode would be taken for a part
-            raise UserError(
-                f"{target!r:.60}: must be a function, a class, an object or a module; the command "
-                "rnnsearch-check takes files"
-            )
         self.name = getattr(target, "__name__", type(target).__name__)
         if part is None and self.name in PARTS and not inspect.ismodule(target):
             part = self.name
-        if part is not None and not (isinstance(part, str) and part in PARTS):
-            near = neighbours(str(part), PARTS)
+        if part is not None and part not in PARTS:
+            near = neighbours(part, PARTS)
             raise UserError(f"part {part!r}{near}; parts are {', '.join(PARTS)}")
         named = tuple(name for name in PARTS if callable(getattr(target, name, None)))
         self._is_function = part is not None and part not in named
         self.parts = named if part is None else (part,)
         self._target, self._framework = target, framework
-        if not self.parts or (self._is_function and not callable(target)):
-            raise UserError(_without_part(target, self.name))
+        if not self.parts:
+            raise UserError(
+                f"{self.name}: neither it nor one of its functions is named for a part of the "
+                f"model: {', '.join(PARTS)}; --part (part= in Python) says what one computes"
+            )
 
     def layouts(self, part: str) -> list[list[Layout]]:
         """Return layouts to try: all of one list, and only then those of the next."""
@@ -99,11 +86,10 @@ class GivenCode:
         asked = _asked(self._function(part, None))
         if asked is not None and "mask" not in asked:
             return [alone]  # it cannot know what is padding
-        right = [Layout(), Layout(time_first=True)]
-        return [right, [layout._replace(left=True) for layout in right], alone]
+        return [[Layout(), Layout(time_first=True)], alone]
 
-    def run(self, part: str, layout: Layout, given: Arrays) -> Output:
-        """Run a part.
+    def run(self, part: str, layout: Layout, given: Arrays) -> Arrays:
+        """Run a part, and return its quantities batch first.
 
         Args:
             given: its inputs, ``mask`` and ``y_mask``, batch first, padded on the right.
@@ -113,7 +99,7 @@ class GivenCode:
         """
         p = {name: self._converted(array, layout) for name, array in parameters().items()}
         function = self._function(part, p)
-        asked, changed = _asked(function), {}
+        asked = _asked(function)
 
         def called(**inputs: np.ndarray) -> Any:
             offered = {n: self._converted(array, layout) for n, array in inputs.items()}
@@ -126,16 +112,9 @@ class GivenCode:
                         f"{part} asks for {', '.join(missing)}: it may ask for p, "
                         f"{', '.join(inputs)}, and parameters by name: {', '.join(p)}"
                     )
-            held = p | {n: value for n, value in offered.items() if n != "p"}
-            before = {n: np.array(self._as_array(value)) for n, value in held.items()}
-            returned = self._guarded(function, offered)
-            for n, value in held.items():
-                if not np.array_equal(before[n], self._as_array(value)):
-                    changed[n] = f"overwrites its argument {n}: copy it first"
-            return returned
+            return self._guarded(function, offered)
 
-        output = run_in_layout(called, part, layout, given, self._as_array)
-        return output._replace(remarks=(*output.remarks, *changed.values()))
+        return run_in_layout(called, part, layout, given, self._as_array)
 
     def _function(self, part: str, p: Mapping[str, Any] | None) -> Callable:
         if self._is_function:
@@ -143,12 +122,6 @@ class GivenCode:
         if not inspect.isclass(self._target) or p is None:
             return getattr(self._target, part)
         asked = _asked(self._target)
-        missing = [name for name, needed in (asked or {}).items() if needed and name != "p"]
-        if missing:
-            raise UserError(
-                f"{self.name} cannot be made without {', '.join(missing)}: its __init__ may ask "
-                "for p, the dict of parameters, or for nothing"
-            )
         instance = self._guarded(self._target, {"p": p} if asked is None or "p" in asked else {})
         return getattr(instance, part)
 
@@ -178,19 +151,6 @@ class GivenCode:
             value = torch.as_tensor(value).detach().cpu()
             value = value.double() if value.is_floating_point() else value
         return np.asarray(value)
-
-
-def _without_part(target: Any, name: str) -> str:
-    """Return what to do about a target in which no part of the model was found."""
-    parts = ", ".join(PARTS)
-    if inspect.isroutine(target):
-        return f"{name}: say with --part (in Python: part=) what it computes; parts are {parts}"
-    message = f"{name}: none of its functions is named for a part of the model; parts are {parts}"
-    names = vars(target) if inspect.ismodule(target) else {}
-    own = [n for n, v in names.items() if getattr(v, "__module__", None) == name]
-    if own:
-        message += f"; to check one of its own, add a colon and its name: {', '.join(own)}"
-    return message
 
 
 def refused(problem: BaseException, name: str) -> Refused:
@@ -225,7 +185,7 @@ def run_in_layout(
     layout: Layout,
     given: Arrays,
     as_array: Callable[[Any], np.ndarray] = np.asarray,
-) -> Output:
+) -> Arrays:
     """Call a function of a part in a layout, and bring what it returns into one form.
 
     Args:
@@ -236,9 +196,8 @@ def run_in_layout(
     """
     inputs, outputs = PARTS[part]
     rows = len(next(given[name] for name in inputs))
-    shifts = (~given["mask"]).sum(1) if layout.left else np.zeros(rows, dtype=int)
     batches = [slice(None)] if layout.rows == "all" else [slice(b, b + 1) for b in range(rows)]
-    of_runs, remarks = [], []
+    of_runs = []
     for batch in batches:
         cut = {} if layout.rows == "all" else {
             axis: given[mask][batch].sum()
@@ -247,33 +206,15 @@ def run_in_layout(
         }  # fmt: skip
         arguments, sizes = {}, {"n": 12, "c": 24, "k": 25}
         for name, axes in inputs.items():
-            array = _rolled(given[name][batch], axes, shifts[batch])
-            array = array[tuple(slice(cut.get(axis)) for axis in axes)]
+            array = given[name][batch][tuple(slice(cut.get(axis)) for axis in axes)]
             sizes.update(zip(axes, array.shape, strict=True))
             if layout.rows == "no batch axis":
                 array = array[0]
             elif layout.time_first and axes[1:2] in ("x", "y"):
                 array = array.swapaxes(0, 1)
             arguments[name] = array
-        named, said = _identified(function(**arguments), outputs, sizes, as_array)
-        of_runs.append(named)
-        remarks += [remark for remark in said if remark not in remarks]
-    quantities = {}
-    for name in of_runs[0]:
-        array = _joined([one[name] for one in of_runs])
-        quantities[name] = _rolled(array, outputs[name], -shifts) if layout.left else array
-    return Output(quantities, tuple(remarks))
-
-
-def _rolled(array: np.ndarray, axes: str, shifts: np.ndarray) -> np.ndarray:
-    """Move each row along the source's axis by its number of positions."""
-    if "x" not in axes or not shifts.any():
-        return array
-    axis = axes.index("x")
-    size = array.shape[axis]
-    places = (np.arange(size) - shifts[:, None]) % size
-    others = tuple(place for place in range(1, array.ndim) if place != axis)
-    return np.take_along_axis(array, np.expand_dims(places, others), axis)
+        of_runs.append(_identified(function(**arguments), outputs, sizes, as_array))
+    return {name: _joined([one[name] for one in of_runs]) for name in of_runs[0]}
 
 
 def _joined(rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -291,34 +232,28 @@ def _identified(
     outputs: Mapping[str, str],
     sizes: Mapping[str, int],
     as_array: Callable[[Any], np.ndarray],
-) -> tuple[Arrays, list[str]]:
-    """Return the quantities by name, by their names or by their shapes, and remarks."""
-    identified, remarks = {}, []
+) -> Arrays:
+    """Return the quantities by name, by their names or by their shapes."""
+    identified: Arrays = {}
     if isinstance(returned, Mapping):
-        for name in returned:
-            if name not in outputs:
-                raise Refused(
-                    f"returns {name!r}{neighbours(str(name), outputs)}; names are "
-                    f"{', '.join(outputs)}"
-                )
         pairs = [((name,), value) for name, value in returned.items()]
     else:
-        values = returned if isinstance(returned, tuple) else (returned,)
-        if isinstance(returned, list) and not _is_array(returned, as_array):
-            values = returned
         # energies beside weights would have their shape
         names = [n for n in outputs if n != "energies" or "weights" not in outputs]
+        values = returned if isinstance(returned, tuple) else (returned,)
         pairs = [(names, value) for value in values if value is not None]
+    if unknown := [name for names, _ in pairs for name in names if name not in outputs]:
+        near = neighbours(str(unknown[0]), outputs)
+        raise Refused(f"returns {unknown[0]!r}{near}; names are {', '.join(outputs)}")
     for names, value in pairs:
         try:
             array = as_array(value)
         except (TypeError, ValueError, RuntimeError) as problem:
             raise Refused(f"returns something that is not an array: {reason(problem)}") from problem
         if array.dtype.kind not in "fiub":
-            what = f"an array of {array.dtype}" if array.ndim else type(value).__name__
             raise Refused(
-                f"returns {what}: expected an array of real numbers, a tuple of such arrays, or a "
-                "dict of them"
+                f"returns {array.dtype}: expected an array of real numbers, a tuple of such "
+                "arrays, or a dict of them"
             )
         shapes = [(name, outputs[name]) for name in names]
         if "context" in names:  # of the keys, n' = n numbers; a state has as many, and goes first
@@ -326,30 +261,14 @@ def _identified(
         for name, axes in shapes:
             fitted = _fitted(array, axes, sizes) if name not in identified else None
             if fitted is not None:
+                identified[name] = fitted
                 break
         else:
             expected = [f"{n} {tuple(sizes[a] for a in outputs[n])}" for n in names]
             raise Refused(f"returns an array of shape {array.shape}; may be {', '.join(expected)}")
-        identified[name] = fitted
-        if array.shape != fitted.shape and sizes["b"] > 1:
-            remarks.append(f"returns {name} as {array.shape}, taken as {fitted.shape}")
-        dtype = str(getattr(value, "dtype", array.dtype))
-        if array.dtype.kind != "f" or dtype.endswith("float16"):
-            remarks.append(f"returns {name} as {dtype}, which has too few digits")
-        if np.isnan(fitted).any():
-            remarks.append(f"returns {name} with NaN, which is not a number")
     if not identified:
         raise Refused(f"returns nothing; may be {', '.join(outputs)}")
-    return identified, remarks
-
-
-def _is_array(values: list, as_array: Callable[[Any], np.ndarray]) -> bool:
-    """Tell whether a list is one array, and not several of different shapes."""
-    try:
-        as_array(values)
-    except (TypeError, ValueError, RuntimeError):
-        return False
-    return True
+    return identified
 
 
 def _fitted(array: np.ndarray, axes: str, sizes: Mapping[str, int]) -> np.ndarray | None:

@@ -15,7 +15,6 @@ DOUBLE, SINGLE = 1e-8, 2e-5  # differences that are rounding, in float64 and in 
 # Out of up to 6,000. All of 250 pairs drawn at random were among these, 99% if only the
 # probabilities of a sentence's words are known, and 96% if only the likelihoods of sentences are.
 MOST_PAIRS = 1000
-BEGINNING = 2  # target words after which nearly all wrong pairs differ; all sentences have as many
 Explanation = tuple[PlacedDeviation, ...]
 
 
@@ -51,26 +50,21 @@ def differences(one: Arrays, other: Arrays) -> dict[str, float]:
     return {name: largest(vector, other.get(name)) for name, vector in one.items()}
 
 
-def matches(
-    part: str, layout: Layout, target: Arrays, number: int, known: Explanation | None = None
-) -> list[Explanation]:
+def matches(part: str, layout: Layout, target: Arrays, number: int) -> list[Explanation]:
     """Return the sets of deviations that reproduce the vectors, those with fewest changes first.
 
     Args:
         layout: in which the vectors were computed.
         number: how many deviations a set has, 1 or 2.
-        known: the one set to try instead, if any.
     """
-    layout = Layout(left=layout.left, rows=layout.rows.replace("no batch axis", "batch of one"))
-    if number == 2 and known is None:
+    layout = Layout(rows=layout.rows.replace("no batch axis", "batch of one"))
+    if number == 2:
         return list(_pairs(part, layout, target))
-    candidates = [(one,) for one in singles()] if known is None else [known]
     errors = {
-        explanation: max(differences(target, _kept_variant(part, layout, explanation)).values())
-        for explanation in candidates
-        if merged(explanation) is not None
+        (one,): max(differences(target, _kept_variant(part, layout, (one,))).values())
+        for one in singles()
     }
-    bound = DOUBLE if min(errors.values(), default=np.inf) <= DOUBLE else SINGLE
+    bound = DOUBLE if min(errors.values()) <= DOUBLE else SINGLE
     fitting = [explanation for explanation, error in errors.items() if error <= bound]
     return sorted(fitting, key=lambda explanation: len(merged(explanation)))
 
@@ -104,42 +98,14 @@ def _pairs(part: str, layout: Layout, target: Arrays) -> Iterator[Explanation]:
     for pair, missed in sorted(left.items(), key=lambda item: item[1])[:MOST_PAIRS]:
         if missed > matched + DOUBLE:
             return
-        if _reproduces(part, layout, target, pair):
+        if max(differences(target, _variant(part, layout, pair)).values()) <= SINGLE:
             matched = min(matched, missed)
             yield pair
 
 
-def _reproduces(part: str, layout: Layout, target: Arrays, explanation: Explanation) -> bool:
-    """Tell whether deviations reproduce the vectors; of sentences, first by their beginnings."""
-    if part == "sentence":
-        begun = {name: vector[_early(name)] for name, vector in target.items()}
-        first = {name: numbers(part)[name][:, :BEGINNING] for name in ("y", "y_mask")}
-        here = _variant(part, layout, explanation, numbers(part) | first)
-        if "log_likelihood" in here:
-            here["log_likelihood"] = here["log_likelihood"][_early("log_likelihood")]
-        if max(differences(begun, here).values()) > SINGLE:
-            return False
-    return max(differences(target, _variant(part, layout, explanation)).values()) <= SINGLE
-
-
-@functools.cache
-def _early(quantity: str) -> np.ndarray:
-    """Tell which entries of a sentence's vector follow from the first words of its translation."""
-    valid, axes = counts("sentence", quantity), PARTS["sentence"].outputs[quantity]
-    early = np.ones_like(valid)
-    if "y" in axes:
-        early[:, BEGINNING:] = False
-    elif quantity == "log_likelihood":
-        early = numbers("sentence")["y_mask"].sum(1) <= BEGINNING
-    return early[valid]
-
-
-def _variant(
-    part: str, layout: Layout, explanation: Explanation, given: Arrays | None = None
-) -> Arrays:
+def _variant(part: str, layout: Layout, explanation: Explanation) -> Arrays:
     model = VariantModel(parameters(), merged(explanation))
-    output = run_in_layout(getattr(model, part), part, layout, given or numbers(part))
-    return vectors(part, output.quantities)
+    return vectors(part, run_in_layout(getattr(model, part), part, layout, numbers(part)))
 
 
 _kept_variant = functools.cache(_variant)

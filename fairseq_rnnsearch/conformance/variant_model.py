@@ -1,13 +1,5 @@
 """The paper's model in NumPy, with a switch for each deviation of the catalogue.
 
-    h_j = [forward_j, backward_j]                                   Eq. 7
-    s_0 = tanh(W_s backward_1 + b_s)                                appendix A.2.2
-    e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j), alpha_i = softmax     Eq. 6
-    c_i = sum_j alpha_ij h_j                                        Eq. 5
-    t~_i = U_o s_{i-1} + V_o e(y_{i-1}) + C_o c_i + b_t             appendix A.2.2
-    p(y_i) = softmax(W_o max of adjacent pairs of t~_i + b_o)
-    s_i = f(s_{i-1}, e(y_i), c_i), the gated unit                   appendix A.1.1
-
 Without changes it equals the authors' numbers. It shows what a deviation gives; only the authors'
 numbers decide whether a program is right.
 """

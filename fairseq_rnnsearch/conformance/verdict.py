@@ -6,9 +6,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, PARTS, Arrays, counts, numbers
+from fairseq_rnnsearch.conformance.authors_numbers import Arrays, numbers
 from fairseq_rnnsearch.conformance.catalogue import BY_NAME, PlacedDeviation
-from fairseq_rnnsearch.conformance.given_code import GivenCode, Layout, Output, Refused
+from fairseq_rnnsearch.conformance.given_code import GivenCode, Layout, Refused
 from fairseq_rnnsearch.conformance.matching import (
     DOUBLE,
     SINGLE,
@@ -29,8 +29,6 @@ class PartReport(NamedTuple):
         deviations: what explains the differences; empty if there are none, or nothing does.
         others: explanations that give the same numbers.
         explained: the quantities that the deviations reproduce.
-        remarks: on the form of what it returned.
-        where: " (only ...)" if the first quantity to differ does so in some rows alone.
         refusal: why it cannot be run or compared; there are no errors then.
     """
 
@@ -40,8 +38,6 @@ class PartReport(NamedTuple):
     deviations: Explanation = ()
     others: tuple[Explanation, ...] = ()
     explained: tuple[str, ...] = ()
-    remarks: tuple[str, ...] = ()
-    where: str = ""
     refusal: str = ""
 
     @property
@@ -51,7 +47,7 @@ class PartReport(NamedTuple):
     def __str__(self) -> str:
         if self.refusal:
             return f"{self.part} cannot be run\n  {self.refusal}"
-        lines = [f"{self.part}, {self.layout}", *self.remarks]
+        lines = [f"{self.part}, {self.layout}"]
         for name, error in self.errors.items():
             same = "equal to rounding" if error <= SINGLE else "DIFFERS"
             lines.append(f"{name:<22} {same}, largest difference {error:.1e}")
@@ -66,8 +62,8 @@ class PartReport(NamedTuple):
             if not is_whole:
                 lines.append("Nothing in the catalogue explains what follows: check it by itself.")
         elif not self.ok:
-            first = f"{_first(self.errors)} is the first to differ{self.where}"
-            lines.append(f"Nothing in the catalogue explains this; {first}.")
+            first = _first(self.errors)
+            lines.append(f"Nothing in the catalogue explains this; {first} is the first to differ.")
         return "\n  ".join(lines)
 
 
@@ -137,14 +133,6 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
     if all(one.refusal for one in parts):
         refusals = "; ".join(f"{one.part}: {one.refusal}" for one in parts)
         raise UserError(f"{given.name}: {refusals}" if len(parts) > 1 else parts[0].refusal)
-    layouts = {one.part: one.layout for one in parts if not one.refusal}
-    are_known = all(one.ok or 0 < len(one.errors) == len(one.explained) for one in parts)
-    if {"encode", "step"} <= layouts.keys() and "sentence" not in layouts and are_known:
-        composed = _composed(given, layouts)
-        if composed is not None:
-            known = tuple(dict.fromkeys(one for part in parts for one in part.deviations))
-            known = None if all(part.ok for part in parts) else known
-            parts.append(judged("sentence", [[Layout()]], lambda _: composed, known))
     return Report(given.name, tuple(parts))
 
 
@@ -158,16 +146,12 @@ def _report_of(given: GivenCode, part: str) -> PartReport:
 
 
 def judged(
-    part: str,
-    layouts: Sequence[Sequence[Layout]],
-    run: Callable[[Layout], Output],
-    known: Explanation | None = None,
+    part: str, layouts: Sequence[Sequence[Layout]], run: Callable[[Layout], Arrays]
 ) -> PartReport:
     """Check a part in the layouts in which it can be run.
 
     Args:
         run: runs it.
-        known: deviations of other parts, which alone may then explain this one.
 
     Raises:
         UserError: if it runs in none.
@@ -182,21 +166,19 @@ def judged(
         for layout in group:
             layout = layout._replace(single=single)
             try:
-                report, outputs = _compared(part, layout, run)
+                outputs = vectors(part, _in_logarithms(run(layout)))
             except Refused as problem:
                 mistakes.setdefault(single, f"{problem} ({layout})")
                 continue
+            report = PartReport(part, layout, differences(outputs, vectors(part, numbers(part))))
             if report.ok:
                 return report
-            if _is_random(part, run, layout, outputs):
-                said = "returns other numbers when called again: dropout or random parameters?"
-                return report._replace(remarks=(*report.remarks, said))
             differing.append(report)
             if any(max(differences(outputs, other).values()) <= DOUBLE for other in tried):
                 continue  # this layout makes no difference, and has no other explanation
             tried.append(outputs)
             reports.append((report, outputs))
-        if explained := _explained(reports, known):
+        if explained := _explained(reports):
             return explained
     if not differing:
         message, in_single = mistakes[False], mistakes[True]
@@ -206,73 +188,7 @@ def judged(
     return min(differing, key=lambda report: max(report.errors.values()))
 
 
-def _compared(
-    part: str, layout: Layout, run: Callable[[Layout], Output]
-) -> tuple[PartReport, Arrays]:
-    """Run a part in a layout, and return the differences beside the numbers that they are of."""
-    quantities, remarks = _comparable(run(layout))
-    outputs = vectors(part, quantities)
-    errors = differences(outputs, vectors(part, numbers(part)))
-    report = PartReport(part, layout, errors, remarks=remarks)
-    if not report.ok:
-        report = report._replace(where=_where(part, layout, quantities, _first(errors)))
-    return report, outputs
-
-
-def _where(part: str, layout: Layout, quantities: Arrays, name: str) -> str:
-    """Return " (only ...)" if a quantity differs in rows of one kind alone, or nothing."""
-    given, axes = numbers(part), PARTS[part].outputs[name]
-    if name == "energies" or quantities[name].shape != given[name].shape:
-        return ""  # energies may have any constant added
-    valid, kinds = counts(part, name), {}
-    if layout.rows == "all" and "mask" in PARTS[part].inputs:
-        is_padded = ~given["mask"].all(1)
-        kinds |= {"in sentences with padding": is_padded, "in those without": ~is_padded}
-    if "y" in axes or "y_prev" in PARTS[part].inputs:
-        is_first = np.eye(1, valid.shape[1], dtype=bool) if "y" in axes else given["y_prev"] < 0
-        kinds |= {"at i = 1": is_first, "at i > 1": ~is_first}
-    differs = valid & ~(np.abs(quantities[name] - given[name]) <= SINGLE)
-    for kind, rows in kinds.items():
-        rows = rows.reshape(rows.shape + (1,) * (valid.ndim - rows.ndim))
-        if (valid & ~rows).any() and not (differs & ~rows).any():
-            return f" (only {kind})"
-    return ""
-
-
-def _is_random(part: str, run: Callable[[Layout], Output], layout: Layout, outputs: Arrays) -> bool:
-    """Tell whether a second run in a layout gives other numbers."""
-    again = vectors(part, _comparable(run(layout))[0])
-    return not all(
-        np.allclose(vector, again[name], rtol=0, atol=SINGLE, equal_nan=True)
-        for name, vector in outputs.items()
-    )
-
-
-def _composed(given: GivenCode, layouts: dict[str, Layout]) -> Output | None:
-    """Run sentences through ``encode`` and ``step``, if these return all that it takes."""
-    inputs = numbers("sentence")
-    quantities = given.run("encode", layouts["encode"], inputs).quantities
-    h = quantities.get("annotations")
-    if h is None:
-        return None
-    if "start" not in quantities and "start" in layouts:
-        quantities |= given.run("start", layouts["start"], {**inputs, "h": h}).quantities
-    s, y_prev, steps = quantities.get("start", inputs["start"]), np.full(len(h), NO_WORD), []
-    for y in inputs["y"].T:
-        arguments = {"s": s, "y_prev": y_prev, "y": y, "h": h, "mask": inputs["mask"]}
-        output = given.run("step", layouts["step"], arguments)
-        steps.append(_comparable(output)[0])
-        if not {"state", "probabilities"} <= steps[-1].keys():
-            return None
-        s, y_prev = steps[-1]["state"], y
-    for name, one in (("states", "state"), ("probabilities", "probabilities")):
-        quantities[name] = np.stack([step[one] for step in steps], 1)
-    return Output(quantities, ())
-
-
-def _explained(
-    attempts: Sequence[tuple[PartReport, Arrays]], known: Explanation | None
-) -> PartReport | None:
+def _explained(attempts: Sequence[tuple[PartReport, Arrays]]) -> PartReport | None:
     """Return the first report with deviations that reproduce what was returned, fewest first.
 
     They reproduce all quantities or, if nothing does that, all up to the first that differs.
@@ -285,7 +201,7 @@ def _explained(
             if not is_whole and wanted == names:
                 continue  # tried before
             target = {name: outputs[name] for name in wanted}
-            explanations = matches(report.part, report.layout, target, number, known)
+            explanations = matches(report.part, report.layout, target, number)
             if explanations:
                 others = {_names(one): one for one in reversed(explanations)}
                 del others[_names(explanations[0])]
@@ -295,27 +211,22 @@ def _explained(
     return None
 
 
-def _comparable(output: Output) -> Output:
+def _in_logarithms(quantities: Arrays) -> Arrays:
     """Bring probabilities into logarithms: they may be given as such, unnormalised, or as costs."""
-    quantities, remarks = dict(output.quantities), output.remarks
+    quantities = dict(quantities)
     for name in ("word_log_probabilities", "log_likelihood"):
         if name in quantities and quantities[name].min() >= 0 and quantities[name].max() > 1:
             quantities[name] = -quantities[name]
-            remarks = (*remarks, f"returns {name} above 0: taken as costs, -log p")
-    if "probabilities" not in quantities:
-        return Output(quantities, remarks)
-    given = quantities["probabilities"]
-    with np.errstate(all="ignore"):
-        if not (given < 0).any() and any(_sums_to_one(given, axis) for axis in (-1, 0, None)):
-            logs = np.log(given)
-        elif any(_sums_to_one(np.exp(given), axis) for axis in (0, None)):
-            logs = given
-        else:
-            top = given.max(-1, keepdims=True)
-            logs = given - top - np.log(np.exp(given - top).sum(-1, keepdims=True))
-            if np.abs(logs - given)[given.any(-1)].max() > SINGLE:
-                remarks = (*remarks, "returns probabilities that do not sum to 1: taken as logits")
-    return Output(quantities | {"probabilities": logs}, remarks)
+    if "probabilities" in quantities:
+        given = quantities["probabilities"]
+        with np.errstate(all="ignore"):
+            if not (given < 0).any() and any(_sums_to_one(given, axis) for axis in (-1, 0, None)):
+                given = np.log(given)
+            elif not any(_sums_to_one(np.exp(given), axis) for axis in (0, None)):
+                given = given - given.max(-1, keepdims=True)
+                given = given - np.log(np.exp(given).sum(-1, keepdims=True))
+        quantities["probabilities"] = given
+    return quantities
 
 
 def _sums_to_one(probabilities: np.ndarray, axis: int | None) -> bool:
