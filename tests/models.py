@@ -12,7 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.models import MODEL_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
+from fairseq_rnnsearch.plugin.authors_parameters import BY_SYMBOL, PARAMETERS, fairseq_symbols
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
@@ -85,6 +85,22 @@ def _stacked(arrays):
     """Pairs (our parameter, the authors' arrays stacked in it) for the arrays that there are."""
     table = PARAMETERS | (PAPER_ARRAYS if "W_dec_deep_softmax" in arrays else {})
     return [(name, parts) for name, parts in table.items() if parts[0] in arrays]
+
+
+def groundhog_from_state_dict(state):
+    """The authors' arrays; the inverse of `state_dict_from_groundhog`, bit for bit."""
+    assert state.keys() == PARAMETERS.keys()  # the paper's equations, --output-layer factorised
+    arrays = {}
+    for name, parts in PARAMETERS.items():
+        value = state[name].detach().cpu()
+        if name in BY_SYMBOL:
+            value = value[fairseq_symbols(value.size(0) - 1)]
+        if name.endswith("energy_weight"):
+            value = value.unsqueeze(0)
+        for part, block in zip(parts, value.chunk(len(parts)), strict=True):
+            block = block if name.endswith("embedding.weight") else block.t()
+            arrays[part] = block.contiguous().numpy()
+    return arrays
 
 
 def _by_symbol(name):

@@ -1,8 +1,6 @@
-"""The authors' parameters in and out, through the command lines."""
+"""The authors' parameters, through the command line."""
 
 import pickle
-import warnings
-import zipfile
 
 import numpy as np
 import pytest
@@ -13,9 +11,8 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from models import (
     authors_words,
-    build_model,
-    checkpoint_state,
     fairseq_words,
+    groundhog_from_state_dict,
     model_from_arrays,
     score,
 )
@@ -25,10 +22,10 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.groundhog import main
 from fairseq_rnnsearch.plugin.authors_parameters import (
     fairseq_symbols,
-    groundhog_from_state_dict,
     model_config,
     state_dict_from_groundhog,
 )
+from fairseq_rnnsearch.runs.checkpoints import load_as_data
 
 SOURCE_SYMBOLS, TARGET_SYMBOLS = 11, 9
 
@@ -52,14 +49,8 @@ def import_(params, out, *options):
     main(["import", "--params", str(params), "--out", str(out), *map(str, options)])
 
 
-def export(checkpoint, out):
-    main(["export", "--checkpoint", str(checkpoint), "--out", str(out)])
-    with np.load(out, allow_pickle=False) as found:
-        return dict(found)
-
-
-def save_checkpoint(model, path):
-    torch.save(checkpoint_state(model=model.state_dict(), cfg=None), path)
+def export(checkpoint):
+    return groundhog_from_state_dict(load_as_data(str(checkpoint))["model"])
 
 
 def assert_bit_for_bit(found, expected):
@@ -83,13 +74,13 @@ def test_export_is_the_inverse_of_import(arrays, tmp_path, dtype):
     arrays["b_dec_deep_softmax"][:4] = [np.nan, -0.0, np.inf, np.finfo(dtype).smallest_subnormal]
     np.savez(tmp_path / "params.npz", **arrays)
     import_(tmp_path / "params.npz", tmp_path / "model.pt")
-    assert_bit_for_bit(export(tmp_path / "model.pt", tmp_path / "again.npz"), arrays)
+    assert_bit_for_bit(export(tmp_path / "model.pt"), arrays)
 
 
 def test_the_authors_own_file_survives(tmp_path):
     import_(PARAMS, tmp_path / "deep" / "er" / "model.pt")
     with np.load(PARAMS) as expected:
-        found = export(tmp_path / "deep" / "er" / "model.pt", tmp_path / "again.npz")
+        found = export(tmp_path / "deep" / "er" / "model.pt")
         assert len(found) == 40
         assert_bit_for_bit(found, dict(expected))
 
@@ -102,9 +93,9 @@ def test_as_a_command(params, arrays, tmp_path):
 
     made = run(*line("params.npz", tmp_path / "model.pt")).ok()
     assert made.err.splitlines()[-1] == f"wrote {tmp_path / 'model.pt'}"
-    assert_bit_for_bit(export(tmp_path / "model.pt", tmp_path / "again.npz"), arrays)
+    assert_bit_for_bit(export(tmp_path / "model.pt"), arrays)
     message = run(*line("none.npz", tmp_path / "other.pt")).error()
-    assert message == f"{tmp_path / 'none.npz'} does not exist"
+    assert f"{tmp_path / 'none.npz'}: No such file or directory" in message
 
 
 def test_state_dict_and_back(arrays):
@@ -174,21 +165,6 @@ def test_fairseq_builds_the_model_from_the_checkpoint(params, arrays, tmp_path):
         torch.testing.assert_close(lprobs, expected_lprobs, rtol=1e-12, atol=1e-12)
 
 
-def test_a_trained_model_can_be_exported(tmp_path):
-    """Not only what was imported: any RNNsearch with the authors' output layer."""
-    model = build_model(12, 10, encoder_embed_dim=6, output_layer="factorised")
-    save_checkpoint(model, tmp_path / "trained.pt")
-    arrays = export(tmp_path / "trained.pt", tmp_path / "params.npz")
-    assert len(arrays) == 40
-    again = state_dict_from_groundhog(arrays)
-    words = fairseq_words(range(9), 9)
-    for name, value in model.state_dict().items():
-        rows = words if name.endswith(("output.weight", "output.bias")) else slice(None)
-        if "embedding.weight" in name:
-            rows = fairseq_words(range(len(value) - 1), len(value) - 1)
-        assert torch.equal(again[name][rows], value[rows]), name
-
-
 def test_each_size_is_that_of_its_parameter():
     sizes = {
         "encoder.network.embedding.weight": (9, 2),
@@ -210,22 +186,9 @@ def test_each_size_is_that_of_its_parameter():
 BIAS = "b_0_dec_hid_readout_0"
 
 
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda a: a.pop("G_dec_transition_0"), "missing G_dec_transition_0"),
-        (lambda a: a.clear(), "missing A_dec_transition_0, B_dec_transition_0"),
-        (lambda a: a.update(extra=np.zeros(1)), "unknown arrays .* extra"),
-        (
-            lambda a: a.update({BIAS: a[BIAS][:-1]}),
-            f"{BIAS} do not fit .* be \\(5,\\), expected \\(6,",
-        ),
-    ],
-)
-def test_other_arrays_are_refused(arrays, tmp_path, change, message):
-    change(arrays)
-    np.savez(tmp_path / "params.npz", **arrays)
-    refused(tmp_path / "params.npz", tmp_path, [], message)
+def test_arrays_of_another_model_are_refused(arrays, tmp_path):
+    np.savez(tmp_path / "params.npz", **arrays, extra=np.zeros(1))
+    refused(tmp_path / "params.npz", tmp_path, [], "unknown arrays .* extra")
 
 
 class Mischief:
@@ -238,43 +201,14 @@ NO_ARRAYS = {
     "object arrays": lambda path: np.savez(
         path.open("wb"), W_0_enc_approx_embdr=np.array([Mischief()], dtype=object)
     ),
-    "truncated": lambda path: path.write_bytes(b"PK\x03\x04 cut short"),
-    "text": lambda path: path.write_text("not arrays"),
 }
 
 
 @pytest.mark.parametrize("name", NO_ARRAYS)
-def test_anything_but_plain_arrays_is_refused(tmp_path, name):
+def test_pickles_are_not_run(params, arrays, tmp_path, name):
     NO_ARRAYS[name](tmp_path / "state.pkl")
-    refused(tmp_path / "state.pkl", tmp_path, [], r"is not an \.npz of plain arrays")
-
-
-def array_file(shape, content, kind="<f4"):
-    header = f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
-    return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + content
-
-
-def write_npz(path, parts):
-    with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # two of a name
-        for name, content in parts:
-            archive.writestr(name, content)
-
-
-NPZ = {
-    "more than its bytes": ([("a.npy", array_file((2**40,), bytes(8)))], ""),
-    "objects": ([("a.npy", array_file((1,), bytes(8), "|O"))], "Object arrays cannot be loaded"),
-    "texts": ([("a.npy", array_file((1,), bytes(8), "|S8"))], "of the kind S, no numbers"),
-    "a header in headers": ([("a.npy", array_file("(" * 5000, b""))], ""),
-}
-
-
-@pytest.mark.parametrize("name", NPZ)
-def test_arrays_that_are_not_what_they_say(tmp_path, name):
-    parts, message = NPZ[name]
-    write_npz(tmp_path / "params.npz", parts)
-    one_line = rf"^[^\n]*params\.npz is not an \.npz [^\n]*{message}[^\n]*$"
-    refused(tmp_path / "params.npz", tmp_path, [], one_line)
+    with pytest.raises((ValueError, KeyError)):
+        import_(tmp_path / "state.pkl", tmp_path / "model.pt")
 
 
 EIGHT = [f"a{i}" for i in range(8)]
@@ -283,13 +217,10 @@ EIGHT = [f"a{i}" for i in range(8)]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (EIGHT[:-1], "words has 7 words, the parameters have 8"),
-        ([*EIGHT, "more"], "words has 9 words, the parameters have 8"),
-        ([*EIGHT[:-1], "a0"], "names a word twice"),
-        ([*EIGHT[:-1], "<unk>"], "or one of <s>"),
-        ([*EIGHT[:-1], "two words"], "line 8: one word expected, found 'two words'"),
-        ([*EIGHT[:-1], "no\u00a0break"], "line 8: one word expected"),
-        (["", *EIGHT], "line 1: one word expected, found ''"),
+        (EIGHT[:-1], "words names 7 words, .* the parameters have 8"),
+        ([*EIGHT, "more"], "words names 9 words, .* the parameters have 8"),
+        ([*EIGHT[:-1], "a0"], "words names 7 words, each once"),
+        ([*EIGHT[:-1], "<unk>"], "words names 7 words, each once and none like <unk>"),
     ],
 )
 def test_word_lists_that_do_not_fit_are_refused(params, tmp_path, words, message):
@@ -297,19 +228,8 @@ def test_word_lists_that_do_not_fit_are_refused(params, tmp_path, words, message
     refused(params, tmp_path, ["--source-words", tmp_path / "words"], message)
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--source-words", "latin-1"], ", line 1: is not UTF-8"),
-        (["--target-words", "words"], "has 1 word"),  # nor is there half of the import
-        (["--source-lang", "fr"], "must differ"),
-    ],
-)
-def test_other_lists_and_languages_are_refused(params, tmp_path, options, message, monkeypatch):
-    (tmp_path / "latin-1").write_bytes(b"caf\xe9\n" * 8)
-    (tmp_path / "words").write_text("one\n")
-    monkeypatch.chdir(tmp_path)
-    refused(params, tmp_path, options, message)
+def test_equal_languages_are_refused(params, tmp_path):
+    refused(params, tmp_path, ["--source-lang", "fr"], "must differ")
 
 
 def refused(params, folder, options, message):
@@ -317,17 +237,3 @@ def refused(params, folder, options, message):
     with pytest.raises(UserError, match=message):
         import_(params, folder / "model.pt", *options)
     assert_nothing_written(folder, but=before)
-
-
-@pytest.mark.parametrize(
-    ("options", "named"),
-    [
-        ({}, "decoder.network.output.inner_weight"),
-        ({"fixed_context": True}, "alignment_model.state_weight"),
-    ],
-)
-def test_models_that_the_program_cannot_hold_are_refused(tmp_path, options, named):
-    save_checkpoint(build_model(**options), tmp_path / "model.pt")
-    with pytest.raises(UserError, match=f"only an RNNsearch of the paper's.*{named}"):
-        export(tmp_path / "model.pt", tmp_path / "params.npz")
-    assert_nothing_written(tmp_path, but=["model.pt"])

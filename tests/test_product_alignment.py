@@ -21,9 +21,8 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS
-from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS, groundhog_from_state_dict
+from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
 
 DOT = {"kind": arm("dot"), "decoder_hidden_size": 10}  # twice the 5 of the encoder
 GENERAL = {"kind": arm("general")}
@@ -80,8 +79,6 @@ def test_what_holds_for_any_parameters_holds_for_these(options):
 
 
 @pytest.mark.parametrize("options", [DOT, GENERAL])
-def test_the_reference_kernels_run_it_and_the_authors_program_does_not(options):
+def test_the_reference_kernels_run_it(options):
     model = build_model(output_layer="factorised", **options)
     assert model.decoder.backend().name == "reference"
-    with pytest.raises(UserError, match=r"these parameters differ: .*alignment_model\.state_wei"):
-        groundhog_from_state_dict(model.state_dict())

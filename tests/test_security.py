@@ -30,7 +30,6 @@ from fairseq_rnnsearch.data.binarised import check_binarised
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.plain_text import settings_of
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.plugin.authors_parameters import _read_arrays
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides, read_value
 
@@ -302,7 +301,6 @@ READERS = {
     "train.idx": lambda folder: check_binarised(folder / "train", 9),
     "train.bin": lambda folder: check_binarised(folder / "train", 9),
     "model.pt": lambda folder: read_checkpoint(folder / "model.pt"),
-    "model.npz": lambda folder: _read_arrays(folder / "model.npz"),
 }
 
 

@@ -23,7 +23,7 @@ from fairseq_rnnsearch.training import __main__ as training
 # Words that show help, or are mistakes that are found before any work.
 QUICK = {
     "fairseq_rnnsearch": ["", "--help", "optoins"],
-    "fairseq_rnnsearch.groundhog": ["--help", "import --help", "import", "improt"],
+    "fairseq_rnnsearch.groundhog": ["--help", "import", "improt"],
     "fairseq_rnnsearch.inference.translate": ["--help"],
     "fairseq_rnnsearch.inference.align": ["--help"],
     "fairseq_rnnsearch.conformance": ["--help", "--list", "--explain no-mask", "--explain no"],

@@ -11,11 +11,18 @@ import numpy as np
 import torch
 from authors import SEARCHES, authors_params, recorded_numbers, recorded_searches
 from device import Device, Measured, Measurements, bounded, moved, products_in
-from models import adadelta, batch_of, fairseq_words, model_from_arrays, padded, previous
+from models import (
+    adadelta,
+    batch_of,
+    fairseq_words,
+    groundhog_from_state_dict,
+    model_from_arrays,
+    padded,
+    previous,
+)
 from search import sentences
 from speed import BEAM, TOGETHER, kinds
 
-from fairseq_rnnsearch.plugin.authors_parameters import groundhog_from_state_dict
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
