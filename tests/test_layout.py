@@ -47,7 +47,7 @@ ALLOWED = {
     },
     "groundhog": {"plugin.authors_parameters"},
     "inference.work_folder": {"data", "inference.model_folder"},
-    "inference.translation": {"alignment.figures", "arguments"},
+    "inference.translation": {"alignment.figures"},
     "inference.model_folder": {"data", "decoding", "model"},
     "inference.checkpoint": {
         *("data", "decoding", "inference.model_folder", "inference.work_folder", "model", "runs"),

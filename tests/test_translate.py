@@ -103,8 +103,8 @@ def test_the_search_is_as_asked(work, model, monkeypatch, tmp_path):
         monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO()))
         main([str(work), str(tmp_path / "text"), *options.split()])
         assert tuple(asked[-1][name] for name in names) == expected
-    with pytest.raises(UserError, match=r"--lenpen 11\.0: must be a number from -10 to 10"):
-        main([str(work), "--lenpen", "11"])
+    with pytest.raises(UserError, match=r"lenpen 11\.0: must be from -10 to 10"):
+        main([str(work), str(tmp_path / "text"), "--lenpen", "11"])
 
 
 @pytest.mark.parametrize("is_terminal", [True, False])
@@ -163,7 +163,7 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
     assert finished.out == "maison rouge\n"  # what came before is translated
     for options, message in {
         "--nbest 4": "--nbest 4: must be --beam, 3, or less",
-        "--beam 0": "argument --beam: '0' must be a whole number, 1 or more",
+        "--beam 0": "argument --beam: '0' must be 1 or more",
         "--heatmap-format png": "--heatmap-format png: nothing is drawn without --heatmap-dir",
         "--no-such": "unrecognized arguments: --no-such",
         "--device xyz": "--device 'xyz': must be cpu",

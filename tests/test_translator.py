@@ -276,7 +276,7 @@ def test_a_translation_is_shown_in_one_short_line(model):
     assert "…' -> 'maison rouge', score -" in shown
 
 
-def test_a_picture_in_axes_of_ones_own(model, tmp_path):
+def test_a_picture_in_axes_of_ones_own(model):
     from matplotlib.figure import Figure
 
     found, figure = model.align("red house", "maison rouge"), Figure()
@@ -284,13 +284,9 @@ def test_a_picture_in_axes_of_ones_own(model, tmp_path):
     assert found.plot(ax=axes, title="mine") is axes
     assert axes.get_title() == "mine" and axes.images[0].get_array().shape == (3, 3)
     assert found.plot(dpi=300).figure.dpi == 300
-    with pytest.raises(UserError, match="plot: path and dpi are those of a new figure"):
-        found.plot(tmp_path / "a.png", ax=axes)
-    wrong = {"ax": 5, "dpi": 0, "title": 5, "values": "yes", "style": "dark", "cmap": "greyish"}
-    for name, value in wrong.items():
+    for name, value in {"style": "dark", "cmap": "greyish"}.items():
         with pytest.raises(UserError, match=rf"{name} {value!r}"):
             found.plot(**{name: value})
-    assert not list(tmp_path.iterdir())
 
 
 def test_a_checkpoint_that_is_older_than_an_option(learned, model, tmp_path):

@@ -22,7 +22,7 @@ from typing import Any
 
 import torch
 
-from fairseq_rnnsearch.arguments import ComputeDtype, checked, paths_of
+from fairseq_rnnsearch.arguments import ComputeDtype
 from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
@@ -72,19 +72,13 @@ def load(
     drawn one at a time. A model must not be changed (moved, trained) meanwhile.
 
     Raises:
-        UserError: if a checkpoint or folder is missing or unusable, or an argument is invalid.
+        UserError: if a checkpoint or folder is missing or unusable.
     """
-    paths = [checkpoint_of(path) for path in paths_of("checkpoint", checkpoint)]
+    several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
+    paths = [checkpoint_of(str(path)) for path in several]
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
-    given = zip(changes, checked(**changes), strict=True)
-    changes = {name: value for name, value in given if value is not None}
-    tokenizer, lowercase, bpe_codes, compute_dtype, user_dir = checked(
-        tokenizer=tokenizer,
-        lowercase=lowercase,
-        bpe_codes=bpe_codes,
-        compute_dtype=compute_dtype,
-        user_dir=user_dir,
-    )
+    changes = {name: str(value) for name, value in changes.items() if value is not None}
+    user_dir = None if user_dir is None else str(user_dir)
     device = usable_device(device)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(folder_of(path) for path in paths):

@@ -24,7 +24,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
-from fairseq_rnnsearch.arguments import checked, count_of
+from fairseq_rnnsearch.arguments import count_of
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.errors import UserError, as_text, counted, option_of
@@ -209,10 +209,6 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         raise UserError("--terminal and --json: give one of them")
     parse_formats(options.heatmap_format)
     parse_samples(options.heatmap_samples)
-    try:
-        checked(lenpen=options.lenpen)
-    except UserError as mistake:
-        raise UserError(f"--{mistake}") from mistake
     if options.nbest > options.beam:
         raise UserError(f"--nbest {options.nbest}: must be --beam, {options.beam}, or less")
 

@@ -15,7 +15,6 @@ from fairseq_rnnsearch.alignment.figures import Alignment, draw_heatmap, save_he
 from fairseq_rnnsearch.alignment.figures.jsonl import finite, rounded
 from fairseq_rnnsearch.alignment.figures.page import embedded_page
 from fairseq_rnnsearch.alignment.figures.pictures import StyleName
-from fairseq_rnnsearch.arguments import checked
 from fairseq_rnnsearch.errors import UserError, as_text
 
 if TYPE_CHECKING:
@@ -122,7 +121,7 @@ class Translation:
         """Draw the alignment as in the paper's Figure 3.
 
         Args:
-            path: a file to write as well: .png, .pdf or .svg.
+            path: a file to write as well, without ``ax``: .png, .pdf or .svg.
             ax: matplotlib axes to draw into (default: a new figure's, as large as the words need
                 and unknown to pyplot: ``plot().figure``).
             style: "paper" (white on black), "inverted" (black on white) or "slides" (large).
@@ -136,11 +135,9 @@ class Translation:
             The axes; a notebook shows the picture.
 
         Raises:
-            UserError: if the model has no attention, an argument is invalid, the file
-                cannot be written, or `mattered` was not computed.
+            UserError: if the model has no attention, the style is unknown, the file cannot be
+                written, or `mattered` was not computed.
         """
-        path, ax, title = checked(path=path, ax=ax, title=title)
-        values, dpi = checked(values=values, dpi=dpi)
         matrix, signed = self._alignment.weights, values == "mattered"
         if signed:
             matrix = self.mattered
@@ -150,11 +147,6 @@ class Translation:
         look = {"style": style, "cmap": cmap, "title": title}
         look |= {"values": bool(values), "signed": signed}
         if ax is not None:
-            if path is not None or dpi is not None:
-                raise UserError(
-                    "plot: path and dpi are those of a new figure; with ax, the figure is yours:"
-                    " ax.figure.savefig(path, dpi=dpi)"
-                )
             return draw_heatmap(*drawn, **look, axes=ax)
         with one_at_a_time:
             if path is not None:

@@ -17,13 +17,7 @@ from torch.utils._pytree import tree_map_only
 
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.alignment import END, merged_words
-from fairseq_rnnsearch.arguments import (
-    Pieces,
-    ScoringOptions,
-    SearchOptions,
-    checked,
-    sentences_of,
-)
+from fairseq_rnnsearch.arguments import LARGEST_LENPEN, Pieces, ScoringOptions, SearchOptions
 from fairseq_rnnsearch.data.coverage import (
     WordCount,
     marked,
@@ -170,21 +164,16 @@ class Translator:
             A translation for a string, a list for a list, in its order.
 
         Raises:
-            UserError: if an argument is invalid, for ``replace_unk`` without attention, or for
-                ``attribution`` with another kind of model.
+            UserError: if ``beam`` or ``lenpen`` is out of range, for ``replace_unk`` without
+                attention, or for ``attribution`` with another kind of model.
         """
-        beam, lenpen, forbid_unk, authors_search = checked(
-            beam=beam, lenpen=lenpen, forbid_unk=forbid_unk, authors_search=authors_search
-        )
-        replace_unk, split_sentences = checked(
-            replace_unk=replace_unk, split_sentences=split_sentences
-        )
+        if beam < 1:
+            raise UserError(f"beam {beam}: must be 1 or more")
+        if not abs(lenpen) <= LARGEST_LENPEN:
+            raise UserError(f"lenpen {lenpen}: must be from -{LARGEST_LENPEN} to {LARGEST_LENPEN}")
         if replace_unk and not self.has_alignment:
             raise UserError("replace_unk: the model has no attention, which tells what to copy")
-        attribution, pieces, batch_size = checked(
-            attribution=attribution, pieces=pieces, batch_size=batch_size
-        )
-        is_one, lines = isinstance(sentences, str), sentences_of("sentences", sentences)
+        is_one, lines = isinstance(sentences, str), _listed(sentences)
         split = [sentences_in(line) if split_sentences else [line] for line in lines]
         sentences = [sentence for line in split for sentence in line]
         search = _search_for(self.models, authors_search)(
@@ -244,21 +233,15 @@ class Translator:
             attribution, pieces, batch_size: as for ``translate``.
 
         Raises:
-            UserError: if the model has no attention, the lists differ in length, or an argument is
-                invalid.
+            UserError: if the model has no attention, or the lists differ in length.
         """
-        posterior, attribution, pieces, batch_size = checked(
-            posterior=posterior, attribution=attribution, pieces=pieces, batch_size=batch_size
-        )
         if not self.has_alignment:
             raise UserError(
                 "align: the model has no attention; RNNencdec reads the source through one vector "
                 "and has no alignment"
             )
-        if isinstance(source, str) != isinstance(target, str):
-            raise UserError("align: source and target must both be a string or both be lists")
         is_one = isinstance(source, str)
-        source, target = sentences_of("source", source), sentences_of("target", target)
+        source, target = _listed(source), _listed(target)
         if len(source) != len(target):
             raise UserError(
                 f"align: {len(source)} source and {len(target)} target sentences, should be equal"
@@ -456,6 +439,10 @@ def _thread_or_task() -> object:
         if task := asyncio.current_task():
             return task
     return threading.get_ident()
+
+
+def _listed(sentences: str | Iterable[str]) -> list[str]:
+    return [sentences] if isinstance(sentences, str) else list(sentences)
 
 
 def _search_for(models: Sequence[torch.nn.Module], authors_search: bool) -> Any:
