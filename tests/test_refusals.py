@@ -48,7 +48,6 @@ from fairseq_rnnsearch.alignment.figures import (
     save_heatmap,
     write_gallery,
 )
-from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.conformance.__main__ import main as conformance
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
@@ -485,7 +484,6 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
         (lambda here, text=text: parse_formats(text), "heatmap format", "choose from png")
         for text in ("gif", "png,gif")
     ),
-    (lambda here: Series(here, ("png",), -1), "--heatmap-keep -1"),
     (lambda here: make_folder(here / "file"), "file is a file; expected a folder"),
     (lambda here: make_folder(here / "gone"), "gone is a link to nowhere, which does not exist"),
     (lambda here: replacing(here / "gone").__enter__(), "gone is a link to nowhere"),

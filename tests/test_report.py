@@ -432,7 +432,8 @@ def test_the_pages_ids_are_unique_and_its_links_lead_somewhere(report):
     page = Page(report()[1])
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
-    links = [value[1:] for _, name, value in page.attributes if name.endswith("href")]
+    links = [value for _, name, value in page.attributes if name.endswith("href")]
+    links = [value[1:] for value in links if value.startswith("#")]
     clips = [re.findall(r"url\(#(.*?)\)", value) for _, _, value in page.attributes]
     assert {*links, *(name for names in clips for name in names)} <= set(ids)
 

@@ -81,13 +81,6 @@ def test_what_a_killed_run_left_unfinished_is_removed(tmp_path):
     assert not any(path.exists() for path in left)
 
 
-def test_what_lies_behind_a_link_belongs_to_another_training(tmp_path):
-    draw(tmp_path / "other", [5])
-    series, _ = draw(tmp_path / "own", [15])
-    (tmp_path / "own" / "epoch009").symlink_to(tmp_path / "other" / "epoch001")
-    assert list(series.frames()) == [15]
-
-
 def test_the_animation_shows_the_alignment_emerging(tmp_path):
     draw(tmp_path, [10, 20, 30], sentences=3)
     with Image.open(tmp_path / "emerging.gif") as animation:

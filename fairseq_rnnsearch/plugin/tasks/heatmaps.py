@@ -55,7 +55,6 @@ class Heatmaps:
             Path(cfg.heatmap_dir or Path(cfg.save_dir) / "heatmaps"),
             self._formats,
             cfg.heatmap_keep,
-            Path(cfg.save_dir) if cfg.heatmap_dir else None,
             self._look(["validation"]),
         )
         self._series_of_subsets: dict[str, Series] = {}
