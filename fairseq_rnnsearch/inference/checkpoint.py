@@ -29,18 +29,18 @@ from fairseq_rnnsearch.runs.checkpoints import (
 def read_models(
     paths: Sequence[str],
     changes: dict[str, str],
-    texts: dict[str, Any],
     device: torch.device,
     compute_dtype: str | None = None,
     user_dir: str | None = None,
+    texts: dict[str, Any] | None = None,
 ) -> Trained:
     """Read checkpoints, on a device and ready to translate.
 
     Args:
         changes: ``data``, ``source_lang`` and ``target_lang``, if they are not the checkpoints'.
-        texts: the tokenisation, where it is not that of the data.
-        user_dir: fairseq's ``--user-dir``, the folder that registers a model of one's own.
         compute_dtype: in place of the models' own. With "float32" parameters are as stored.
+        user_dir: fairseq's ``--user-dir``, the folder that registers a model of one's own.
+        texts: the tokenisation, where it is not that of the data.
 
     Raises:
         UserError: if a checkpoint or the data is missing or unusable, or they do not fit together.
@@ -63,9 +63,10 @@ def read_models(
                 if "data" not in changes:
                     raise
             else:
-                described.append(_description(state, data, changes, texts))
-                check(described[0], described[-1], paths[0], f"{path} has")
                 changes = {"data": data} | changes
+                if len(paths) > 1 and isinstance(state, dict):
+                    described.append(_description(state, data, changes, texts or {}))
+                    check(described[0], described[-1], paths[0], f"{path} has")
             state = as_fairseq_has_it(state, path, changes)
             with naming_checkpoint(path):
                 check_registered(state.get("cfg") and state["cfg"].model)

@@ -89,7 +89,7 @@ def load(
         with one_at_a_time:
             with _quiet_import():
                 from fairseq_rnnsearch.inference.checkpoint import read_models
-            trained = read_models(paths, changes, texts, device, compute_dtype, user_dir)
+            trained = read_models(paths, changes, device, compute_dtype, user_dir, texts)
     return Translator(
         trained.models,
         *trained.dictionaries,
