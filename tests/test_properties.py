@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from test_data_folder import write as write_binarised
 
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, write_gallery
-from fairseq_rnnsearch.data.binarised import check_binarised
 from fairseq_rnnsearch.data.corpus import check_text, lines_as_they_come
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.evaluated_options import read_value
@@ -53,23 +51,6 @@ def test_lines_that_come_are_those_of_a_file(tmp_path, content):
         lambda: [line.rstrip("\r\n") for line in lines_as_they_come(io.BytesIO(content), str(path))]
     )
     assert found == (outcome(of_file) if content else [])
-
-
-@given(
-    st.lists(st.lists(st.integers(3, 299), max_size=6), min_size=1, max_size=6),
-    st.integers(0, 10**6),
-    st.integers(1, 255),
-)
-def test_a_changed_byte_of_an_index_is_found(tmp_path, sentences, place, change):
-    prefix = write_binarised(tmp_path, [[*sentence, 2] for sentence in sentences], 300)
-    check_binarised(prefix, 300)
-    index = bytearray((tmp_path / "train.en-fr.en.idx").read_bytes())
-    index[place % len(index)] ^= change
-    if index[17] in (3, 8):  # numbers of two bytes with a sign or without: the same below 2^15
-        return
-    (tmp_path / "train.en-fr.en.idx").write_bytes(index)
-    with pytest.raises(UserError, match=r"train\.en-fr\.en\.(idx|bin)"):
-        check_binarised(prefix, 300)
 
 
 @given(st.text(st.sampled_from("0123456789.,+-*()[]{}'\"abc_:= <>|%TrueNon"), max_size=30))

@@ -114,7 +114,6 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --dataset-impl raw": [
         "no subset 'valid' of en-fr data that --dataset-impl raw reads in ", "its subsets: none"
     ],
-    f"{_TRAIN} --dataset-impl lazy": ["--dataset-impl lazy: the task reads data of the kinds"],
     f"{_TRAIN} --guided-alignment /dev/zero": ["/dev/zero cannot be read: a device, not a file"],
     f"{_TRAIN} --source-lang de": ["--source-lang de: the data in ", "are en-fr; name both"],
     f"{_TRAIN} -s de -t fr": ["no dictionary dict.de.txt", "dict.en.txt and dict.fr.txt"],
@@ -186,7 +185,6 @@ COMMANDS = {  # words of each command, and parts of its one line
         "@new: fairseq-validate draws nothing; rnnsearch-align draws the"
     ],
     "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: no such file"],
-    f"{_TEXT} --dataset-impl lazy": ["--dataset-impl lazy: the task does not read such data"],
     "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],
     f"{_ALIGN}": ["required: --source, --target"],
     f"{_ALIGN} --source=@one --target=@one --batch-size 0": ["--batch-size: '0' must be"],

@@ -7,7 +7,6 @@ import pickle
 import re
 import shutil
 import signal
-import struct
 import subprocess
 import sys
 import zipfile
@@ -26,7 +25,6 @@ from omegaconf import OmegaConf
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.data.binarised import check_binarised
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.plain_text import settings_of
 from fairseq_rnnsearch.errors import UserError
@@ -298,8 +296,6 @@ READERS = {
     **{name: load for name in ("config.json", "preprocessing.json", "model.safetensors")},
     **{name: load for name in ("dict.en.txt", "codes.fr")},
     "SHA256SUMS": lambda folder: check_checksum(folder / "dict.en.txt", "fairseq-preprocess"),
-    "train.idx": lambda folder: check_binarised(folder / "train", 9),
-    "train.bin": lambda folder: check_binarised(folder / "train", 9),
     "model.pt": lambda folder: read_checkpoint(folder / "model.pt"),
 }
 
@@ -310,8 +306,6 @@ def test_a_folder_s_pipes_and_devices_are_refused(name, kind, tmp_path):
     """A pipe would be waited for, and /dev/zero would fill the memory."""
     folder = tmp_path / "folder"
     shutil.copytree(PACKAGED, folder)
-    index = b"MMIDIDX\0\0" + struct.pack("<QBQiq", 1, 4, 1, 1, 0)
-    (folder / "train.idx").write_bytes(index)
     (folder / name).unlink(missing_ok=True)
     if kind == "a pipe":
         os.mkfifo(folder / name)

@@ -4,6 +4,7 @@ The list has the format of ``sha256sum``. Damage can turn one word's number into
 only a digest reveals.
 """
 
+import glob
 import hashlib
 import os
 import re
@@ -77,6 +78,21 @@ def check_checksum(path: str | os.PathLike[str], writer: str = "fairseq-preproce
         return
     except OSError as problem:
         raise UserError(f"{problem.filename} cannot be read: {problem.strerror}") from problem
+
+
+def check_split(folder: Path, split: str, languages: Iterable[str]) -> None:
+    """Compare the files of a split and its parts, ``train``, ``train1``, ..., with the list.
+
+    Raises:
+        UserError: as from `check_checksum`.
+    """
+    folder, split = (folder / split).parent, Path(split).name
+    for language in languages:
+        for index in sorted(folder.glob(f"{glob.escape(split)}*.{language}.idx")):
+            part = index.name.partition(".")[0].removeprefix(split)
+            if not part or part.isdecimal():
+                check_checksum(index)
+                check_checksum(index.with_suffix(".bin"))
 
 
 def _read(known: Path) -> dict[str, str]:

@@ -20,27 +20,7 @@ from typing import BinaryIO
 
 from fairseq_rnnsearch.errors import UserError, counted
 
-# This bounds the memory: a longer line is not a sentence but a file without line breaks.
-_MAX_LINE_BYTES = 1 << 24
-
-_WRONG_BEGINNINGS = {
-    b"\xef\xbb\xbf": "starts with a UTF-8 byte order mark (EF BB BF), which would become part of"
-    " the first word; save it without one (`sed '1s/^\\xEF\\xBB\\xBF//'` removes it)",
-    b"\xff\xfe": "starts with a UTF-16 byte order mark (FF FE); convert it to UTF-8 without one",
-    b"\xfe\xff": "starts with a UTF-16 byte order mark (FE FF); convert it to UTF-8 without one",
-    b"\x1f\x8b": "is gzip-compressed; unpack it first (gunzip)",
-    b"BZh": "is packed by bzip2; unpack it first (bunzip2)",
-    b"\xfd7zXZ": "is packed by xz; unpack it first (unxz)",
-    b"\x28\xb5\x2f\xfd": "is packed by zstd; unpack it first (unzstd)",
-    b"PK\x03\x04": "is a zip archive; unpack it, and name the file of it",
-    b"7z\xbc\xaf": "is a 7z archive; unpack it, and name the file of it",
-    b"Rar!": "is a rar archive; unpack it, and name the file of it",
-    b"\x04\x22\x4d\x18": "is packed by lz4; unpack it first (unlz4)",
-    b"\x1f\x9d": "is packed by compress; unpack it first (uncompress)",
-    b"\xd0\xcf\x11\xe0": "is a document of Microsoft Office; save it as plain text",
-    b"%PDF-": "is a PDF; save it as plain text",
-}
-_TAR = re.compile(rb".{257}ustar", re.DOTALL)
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NO_LANGUAGES = {"bpe", "csv", "text", "tok", "tsv", "txt"}  # suffixes of text in any language
@@ -78,7 +58,7 @@ def check_parallel(source: Path, target: Path, has_symbols: bool = False) -> int
 
 
 def check_text(path: Path, has_symbols: bool = False) -> int:
-    """Check one plain-text file, a sentence per line, in one pass and bounded memory.
+    """Check one plain-text file, a sentence per line, in one pass.
 
     Args:
         has_symbols: whether fairseq's symbols may occur, as in a dictionary.
@@ -87,35 +67,19 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
         How many lines it has, blank ones too.
 
     Raises:
-        UserError: the file is missing, not a regular file, unreadable or empty; starts with a
-            byte order mark, or is packed or a PDF; holds bytes that are not UTF-8, a NUL byte, a
-            carriage return inside a line, a line of more than 16 MiB, or one of the words
+        UserError: the file cannot be read or is empty; starts with a byte order mark; holds bytes
+            that are not UTF-8, a NUL byte, a carriage return inside a line, or one of the words
             `<pad>`, `<s>`, `</s>`. Of several mistakes the first in the file is named, with its
             line and the column of its byte, both from 1.
     """
-    path = Path(path)
-    check_is_file(path)
     try:
-        with path.open("rb") as file:
+        with Path(path).open("rb") as file:
             lines = sum(1 for _ in lines_as_they_come(file, str(path), has_symbols))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     if not lines:
         raise UserError(f"{path} is empty; expected one sentence per line")
     return lines
-
-
-def check_is_file(path: Path) -> None:
-    """Check that a text can be read more than once, and has an end.
-
-    Raises:
-        UserError: there is no such file, or it is a folder, a pipe or a device.
-    """
-    if not path.exists():
-        raise UserError(f"{path}: no such file")
-    if not path.is_file():
-        kind = "a folder" if path.is_dir() else "a pipe or a device"
-        raise UserError(f"{path} is {kind}; expected a plain text file, one sentence per line")
 
 
 def lines_as_they_come(
@@ -147,37 +111,21 @@ def lines_as_they_come(
 
 
 def numbered_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of what seems to be UTF-8 text, and their numbers from 1.
+    """Yield the lines of a text, and their numbers from 1.
 
     Args:
         name: what messages call the file.
 
     Raises:
-        UserError: it begins like something else, or has a line of more than 16 MiB.
+        UserError: it begins with a byte order mark.
     """
-    lines = iter(lambda: file.readline(_MAX_LINE_BYTES + 1), b"")
-    for number, line in enumerate(lines, start=1):
-        if len(line) > _MAX_LINE_BYTES:
+    for number, line in enumerate(iter(file.readline, b""), start=1):
+        if number == 1 and line.startswith(_BYTE_ORDER_MARK):
             raise UserError(
-                f"{name}, line {number}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected one"
-                " sentence per line, ended by a line feed (LF or CRLF)"
+                f"{name} starts with a UTF-8 byte order mark (EF BB BF), which would become part of"
+                " the first word; save it without one (`sed '1s/^\\xEF\\xBB\\xBF//'` removes it)"
             )
-        if number == 1:
-            _check_beginning(line, name)
         yield number, line
-
-
-def _check_beginning(beginning: bytes, name: str) -> None:
-    """Check that the first bytes of a file, 262 or more, may be those of UTF-8 text.
-
-    Raises:
-        UserError: they are those of packed text, of another encoding or of a PDF.
-    """
-    for wrong, description in _WRONG_BEGINNINGS.items():
-        if beginning.startswith(wrong):
-            raise UserError(f"{name} {description}")
-    if _TAR.match(beginning):
-        raise UserError(f"{name} is a tar archive; unpack it, and name a file of it")
 
 
 def _checked(line: bytes, where: str, has_symbols: bool) -> str:

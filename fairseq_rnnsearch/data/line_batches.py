@@ -64,9 +64,9 @@ class _Stream:
         self._descriptor, self._name = descriptor, name
         self._held = b""
 
-    def readline(self, most: int) -> bytes:
-        """Wait for a line, and return at most so many bytes of it; nothing at the end."""
-        while b"\n" not in self._held and len(self._held) < most:
+    def readline(self) -> bytes:
+        """Wait for a line and return it; nothing at the end."""
+        while b"\n" not in self._held:
             try:
                 piece = os.read(self._descriptor, _AT_ONCE)
             except OSError as problem:
@@ -74,7 +74,7 @@ class _Stream:
             if not piece:
                 break
             self._held += piece
-        end = min(self._held.find(b"\n") + 1 or len(self._held), most)
+        end = self._held.find(b"\n") + 1 or len(self._held)
         line, self._held = self._held[:end], self._held[end:]
         return line
 

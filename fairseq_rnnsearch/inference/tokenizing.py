@@ -30,7 +30,7 @@ from typing import Any, BinaryIO, TextIO
 from tqdm import tqdm
 
 from fairseq_rnnsearch.command_line import parser_of, program
-from fairseq_rnnsearch.data.corpus import check_is_file, is_language, numbered_lines
+from fairseq_rnnsearch.data.corpus import is_language, numbered_lines
 from fairseq_rnnsearch.data.plain_text import (
     FILE_NAME,
     TOKENIZERS,
@@ -231,7 +231,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _convert(sys.stdin.buffer, sys.stdout, rules, options.join, "standard input", bar)
         return
     for path in options.files:
-        check_is_file(path)
         if path.name == FILE_NAME or not is_language(path.suffix[1:]):
             raise UserError(f"{path}: its suffix must be its language, such as {path.stem}.en")
     names = [path.name for path in options.files]

@@ -15,7 +15,6 @@ from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 from fairseq.tasks import get_task
 
-from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS
 from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
 from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
@@ -122,11 +121,6 @@ def _check_options(options: Namespace) -> None:
         raise UserError(
             f"--padding-factor {options.padding_factor}: dictionaries get no made-up words here; "
             "leave it out"
-        )
-    if is_ours and options.dataset_impl not in IMPLEMENTATIONS:
-        raise UserError(
-            f"--dataset-impl {options.dataset_impl}: the task does not read such data; leave it "
-            "out, which means mmap, or give raw"
         )
     files = [f"{prefix}.{options.align_suffix}" for prefix in _prefixes(options)]
     if options.align_suffix and not any(map(os.path.exists, files)):

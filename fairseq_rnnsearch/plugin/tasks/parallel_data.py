@@ -22,8 +22,7 @@ from fairseq.data import (
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_rnnsearch.data import compatibility
-from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS, check_split
-from fairseq_rnnsearch.data.checksums import check_checksum
+from fairseq_rnnsearch.data.checksums import check_checksum, check_split
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.decoding import length_limit
@@ -72,14 +71,9 @@ class ParallelDataTask(TranslationTask):
         """Load the dictionaries.
 
         Raises:
-            UserError: as `check_languages`; for data of a kind that the task does not read.
+            UserError: as `check_languages`.
         """
         mend_fairseq()
-        if cfg.dataset_impl not in (None, *IMPLEMENTATIONS):
-            raise UserError(
-                f"--dataset-impl {cfg.dataset_impl}: the task reads data of the kinds "
-                f"{' and '.join(IMPLEMENTATIONS)}; leave it out"
-            )
         folder = utils.split_paths(cfg.data or "")[0]
         check_languages(folder, cfg.source_lang, cfg.target_lang)
         return super().setup_task(cfg, **kwargs)
@@ -146,7 +140,7 @@ class ParallelDataTask(TranslationTask):
         folder = Path(folders[(epoch - 1) % len(folders)])
         source, target = self.cfg.source_lang, self.cfg.target_lang
         check_subset(folder, split, source, target, self.cfg.dataset_impl)
-        check_split(folder, split, {source: len(self.src_dict), target: len(self.tgt_dict)})
+        check_split(folder, split, (source, target))
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
