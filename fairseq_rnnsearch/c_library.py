@@ -1,19 +1,13 @@
-"""Compile C for this machine on first use, and cache the library.
+"""Compile C for this machine on first use, and cache the library below ``~/.cache``.
 
-Without a working compiler, PyTorch's operations do the work.
-
-The cache is ``$XDG_CACHE_HOME/fairseq_rnnsearch`` (default ``~/.cache``). As its libraries are
-executed, it is used only if nobody else may write to it or to a folder above it. ``$CC`` names the
-compiler.
+Without a working compiler, PyTorch's operations do the work. ``$CC`` names the compiler.
 """
 
-import contextlib
 import ctypes
 import hashlib
 import logging
 import os
 import shlex
-import stat
 import subprocess
 import tempfile
 import threading
@@ -74,8 +68,9 @@ def _load(
     source: Path, defines: tuple[str, ...], arguments: tuple[tuple[str, tuple], ...]
 ) -> ctypes.CDLL | None:
     try:
-        functions = _library(source, [*FLAGS.split(), *defines])
-    except (OSError, ValueError, subprocess.SubprocessError) as problem:
+        command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS.split(), *defines]
+        functions = ctypes.CDLL(str(_library(source, command)))
+    except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
         logger.info("%s is not compiled, which is slower: %s", source.name, _reason(problem))
         return None
     for name, types in arguments:
@@ -84,73 +79,28 @@ def _load(
     return functions
 
 
-def _library(source: Path, options: list[str]) -> ctypes.CDLL:
-    command = [*shlex.split(os.environ.get("CC") or "cc"), *options]
-    name = f"{source.stem}-{_key(source, command)}.so"
-    try:
-        library = _private_folder() / name
-        with contextlib.suppress(OSError):  # it is not there, or damaged
-            return ctypes.CDLL(str(library))
-        _compile(source, command, library)
-        return ctypes.CDLL(str(library))
-    # no home, a full disk, a file system mounted noexec, or a library from a newer system
-    except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
-        logger.info("what is compiled is not kept: %s", _reason(problem))
-    with tempfile.TemporaryDirectory() as scratch:
-        _compile(source, command, Path(scratch) / name)
-        return ctypes.CDLL(str(Path(scratch) / name))
+def _library(source: Path, command: list[str]) -> Path:
+    """Return the library, which is compiled unless it is there; it appears whole or not at all.
 
-
-def _key(source: Path, command: list[str]) -> str:
-    """Return a digest of all that a library depends on, as several machines may share a home.
-
-    That is the source, the options, the compiler and the processor. The compiler's predefined
-    macros give its version and, for ``-march=native``, the instruction set.
+    Its name is a digest of the source, the options and the compiler with what it knows of the
+    processor, as several machines may share a home.
     """
-    parts = (source.read_bytes(), repr(command).encode(), _macros(tuple(command)))
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+    parts = source.read_bytes(), repr(command).encode(), _macros(tuple(command))
+    name = f"{source.stem}-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}.so"
+    library = Path.home() / ".cache" / "fairseq_rnnsearch" / name
+    if not library.exists():
+        library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
+            built = Path(scratch) / name
+            _run([*command, source, "-o", built, "-lm"])
+            os.replace(built, library)
+    return library
 
 
 @cache
 def _macros(command: tuple[str, ...]) -> bytes:
+    """Return the compiler's predefined macros: its version and the processor's instructions."""
     return _run([*command, "-dM", "-E", "-x", "c", os.devnull])
-
-
-def _private_folder() -> Path:
-    """Return the cache folder, created if missing.
-
-    Raises:
-        OSError: if others may write to it or to a folder above it, links followed; if nothing in
-            it may be run.
-        RuntimeError: if the user has no home.
-    """
-    named = os.environ.get("XDG_CACHE_HOME", "")
-    # the XDG specification says to ignore a relative path
-    home = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
-    folder = (home / "fairseq_rnnsearch").resolve()
-    for level in (*reversed(folder.parents), folder):
-        level.mkdir(mode=0o700, exist_ok=True)
-        state = level.stat()
-        shared = state.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and (
-            level == folder or not state.st_mode & stat.S_ISVTX
-        )
-        owners = (os.geteuid(),) if level == folder else (os.geteuid(), 0)
-        if shared or state.st_uid not in owners:
-            raise PermissionError(f"others may write to {level}")
-    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
-        raise PermissionError(f"{folder} is on a file system that is mounted noexec")
-    return folder
-
-
-def _compile(source: Path, command: list[str], library: Path) -> None:
-    """Compile, and let the library appear whole or not at all."""
-    with tempfile.TemporaryDirectory(dir=library.parent, prefix=".") as scratch:
-        built = Path(scratch) / library.name
-        _run([*command, source, "-o", built, "-lm"])
-        built.chmod(0o600)
-        with open(built, "rb") as file:
-            os.fsync(file.fileno())
-        os.replace(built, library)
 
 
 def _run(command: list[str | Path]) -> bytes:

@@ -29,12 +29,11 @@ def _made() -> WeakIdKeyDictionary:
 
 
 def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
-    """Return ``make(*weights)``, cached until one of the weights changes.
+    """Return ``make(*weights)``, cached until torch counts a change of one of the weights.
 
-    Of changes to ``weight.data`` or through NumPy, those of a row, a column or all of a weight are
-    noticed; after others, callers must call ``forget``.
+    It counts none through ``weight.data`` or NumPy: callers must call ``forget`` after these.
     """
-    state = [(w.data_ptr(), 0 if w.is_inference() else w._version, _sampled(w)) for w in weights]
+    state = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
     known = _made().setdefault(weights[0], {})
     made_of, result = known.get(make, (None, None))
     if made_of != state:
@@ -42,22 +41,6 @@ def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
             result = make(*(w.detach() for w in weights))
         known[make] = state, result
     return result
-
-
-def _sampled(weight: Tensor) -> float:
-    """Return the sum of some numbers, with one or more of each row and of each column.
-
-    torch counts no changes through ``weight.data`` or NumPy. A look at every number would take a
-    tenth of the translation of a sentence.
-    """
-    flat = weight.detach().reshape(-1)
-    step = max(weight.size(-1) - 1, 1) if weight.dim() > 1 else 1
-    if not len(flat):
-        return 0.0
-    total = flat.as_strided(((len(flat) - 1) // step + 1,), (step,)).sum(dtype=torch.float64)
-    if weight.dim() > 1 and len(weight) < step:  # the strides have not met every column
-        total += weight[0].sum(dtype=torch.float64)
-    return float(total)
 
 
 def can_keep(weight: Tensor) -> bool:
