@@ -518,23 +518,3 @@ def test_a_limit_of_zero_never_ends_a_training(poisoned, caplog):
 def test_raise_hands_the_norm_to_the_trainer(poisoned, bad):
     optimizer, _ = poisoned(bad, nonfinite="raise")
     assert not torch.isfinite(optimizer.clip_grad_norm(1.0)) and not optimizer.handles_nonfinite()
-
-
-# --- refusals ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"adadelta_rho": 1.0}, "--adadelta-rho 1.0: must be between 0 and 1"),
-        ({"adadelta_rho": 0.0}, "--adadelta-rho 0.0"),
-        ({"adadelta_eps": 0.0}, "--adadelta-eps 0.0: must be above 0"),
-        ({"adadelta_step": -1.0}, "--adadelta-step -1.0: must be above 0"),
-        ({"lr": 0.0}, "--lr 0.0: must be above 0"),
-        ({"nonfinite_limit": -1}, r"--nonfinite-limit -1: must be 0 \(never stop\) or more"),
-        ({"adadelta_rho": math.nan}, "--adadelta-rho nan"),
-    ],
-)
-def test_impossible_options_are_refused(options, message):
-    with pytest.raises(UserError, match=message):
-        build(parameters(), **options)

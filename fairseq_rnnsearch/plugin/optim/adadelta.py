@@ -24,7 +24,7 @@ from omegaconf import II
 from torch import Tensor
 
 from fairseq_rnnsearch.devices import CopiedNumbers
-from fairseq_rnnsearch.errors import UserError, counted, option_of
+from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.plugin.optim.one_pass import OnePassAdadelta, gradients_of, norm_of
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 
@@ -72,9 +72,6 @@ class RNNSearchAdadelta(FairseqOptimizer):
     norm: the device itself skips the update, or uses a tenth of the parameters as the gradient. The
     program reads the norm before the next update, so it logs the same, and stops at the same
     update, as on a CPU.
-
-    Raises:
-        UserError: if a value is outside its range.
     """
 
     @classmethod
@@ -85,21 +82,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
 
     def __init__(self, cfg: RNNSearchAdadeltaConfig, params) -> None:
         super().__init__(cfg)
-        for option, valid, range_ in (
-            ("adadelta_rho", 0 < cfg.adadelta_rho < 1, "between 0 and 1"),
-            ("adadelta_eps", cfg.adadelta_eps > 0, "above 0"),
-            ("adadelta_step", cfg.adadelta_step > 0, "above 0"),
-            ("nonfinite_limit", cfg.nonfinite_limit >= 0, "0 (never stop) or more"),
-        ):
-            if not valid:
-                name = option_of(option)
-                raise UserError(f"{name} {getattr(cfg, option)}: must be {range_}")
         self._initial_lr = cfg.lr[0]
-        if self._initial_lr <= 0:
-            raise UserError(
-                f"--lr {self._initial_lr}: must be above 0; schedulers scale the step by lr / "
-                "initial lr, its own value has no effect"
-            )
         self._leaves_out = False  # whether to skip the update whose gradient was clipped last
         # the last gradient norm, if it is still on the GPU, and the callback that explains it
         self._unread_norm: tuple[CopiedNumbers, Callable[[], str]] | None = None

@@ -6,7 +6,6 @@ types. The equations are the same, and checkpoints of either continue with the o
 """
 
 import ctypes
-from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,10 +34,6 @@ class OnePassAdadelta(torch.optim.Adadelta):
 
     factor: Tensor | None = None
     sound: Tensor | None = None
-
-    def __init__(self, *args, **options) -> None:
-        super().__init__(*args, **options)
-        self._uncounted: Counter[Tensor] = Counter()  # updates that no "step" has counted
 
     @property
     def runs_triton(self) -> bool:
@@ -75,27 +70,9 @@ class OnePassAdadelta(torch.optim.Adadelta):
             update([(p, p.grad, *self._averages_of(p)) for p in of_group], group)
         for parameter in learning:  # autograd cannot see what C and Triton write
             torch.autograd.graph.increment_version(parameter)
-        self._uncounted.update(learning)
+        if learning:
+            torch._foreach_add_([self.state[parameter]["step"] for parameter in learning], 1)
         return cost
-
-    def state_dict(self) -> dict:
-        """Return torch's state."""
-        self._count()
-        return super().state_dict()
-
-    def _count(self) -> None:
-        """Count the updates since the last call: a tensor for each parameter takes its time."""
-        for parameter, updates in self._uncounted.items():
-            self.state[parameter]["step"] += updates
-        self._uncounted.clear()
-
-    def __getstate__(self) -> dict:
-        self._count()
-        return super().__getstate__()
-
-    def __setstate__(self, state: dict) -> None:
-        super().__setstate__(state)
-        self._uncounted = Counter()
 
     def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
         """Return the compiled functions if they take an update's tensors."""
@@ -105,11 +82,13 @@ class OnePassAdadelta(torch.optim.Adadelta):
         """Tell whether one pass can update them: an update's four tensors are dense and alike."""
         for parameter in parameters:
             state = self.state.get(parameter, {})  # another program may have stored it
-            own = [state[name] for name in AVERAGES if name in state]
-            own += gradients_of([parameter])
-            shape, dtype = parameter.shape, parameter.dtype
-            if not _is_dense(parameter) or not all(
-                _is_dense(x) and x.shape == shape and x.dtype == dtype for x in own
+            own = [state.get(name, parameter) for name in AVERAGES]
+            own += [parameter, *gradients_of([parameter])]
+            if not all(
+                x.layout is torch.strided
+                and x.is_contiguous()
+                and (x.shape, x.dtype) == (parameter.shape, parameter.dtype)
+                for x in own
             ):
                 return False
         return not any(group["maximize"] for group in self.param_groups)
@@ -121,10 +100,6 @@ class OnePassAdadelta(torch.optim.Adadelta):
             state["step"] = torch.zeros((), dtype=torch.float32)
             state |= {name: torch.zeros_like(parameter) for name in AVERAGES}
         return tuple(state[name] for name in AVERAGES)
-
-
-def _is_dense(x: Tensor) -> bool:
-    return x.layout is torch.strided and x.is_contiguous()
 
 
 def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
