@@ -1,25 +1,17 @@
-"""BLEU, chrF and TER against sacreBLEU: its scores and its paired resampling."""
+"""BLEU and chrF are those of sacreBLEU's paired resampling, and fall into bins of lengths."""
 
 import random
 
 import numpy as np
 import pytest
 from reporting.lengths import by_length, curves
-from reporting.scores import (
-    TOKENISERS,
-    Bootstrap,
-    compare,
-    corpus_score,
-    new_metric,
-    resampled_sums,
-    sentence_counts,
-)
-from sacrebleu.metrics import BLEU, CHRF, TER
+from reporting.scores import TOKENISERS, Bootstrap, compare
+from sacrebleu.metrics import BLEU, CHRF
 from sacrebleu.significance import PairedTest
 
 from fairseq_rnnsearch.errors import UserError
 
-RESAMPLES, SEED = 300, 12345  # sacreBLEU's seed
+RESAMPLES = 300
 
 
 def noisy(sentences, dropped, seed):
@@ -43,29 +35,15 @@ def systems(references):
 # --- scores -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", TOKENISERS)
-def test_a_corpus_is_scored_as_sacrebleu_scores_it(references, systems, kind):
-    for translations in systems.values():
-        metric = BLEU(tokenize=TOKENISERS[kind], force=True)
-        expected = metric.corpus_score(translations, [references])
-        ours = new_metric("BLEU", kind)
-        counts = sentence_counts(ours, translations, [references]).sum(axis=0)
-        assert corpus_score(ours, counts) == pytest.approx(expected.score, abs=1e-9)
-        lengths = expected.sys_len, expected.ref_len
-        assert counts.tolist() == [*lengths, *expected.counts, *expected.totals]
-        assert str(ours.get_signature()) == str(metric.get_signature())
-
-
 THEIRS = {
     "BLEU": lambda kind: BLEU(tokenize=TOKENISERS[kind], force=True),
     "chrF": lambda kind: CHRF(),
-    "TER": lambda kind: TER(),
 }
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [*(("BLEU", kind) for kind in TOKENISERS), ("chrF", "tokens"), ("TER", "tokens")],
+    [*(("BLEU", kind) for kind in TOKENISERS), ("chrF", "tokens")],
 )
 def test_paired_bootstrap_is_sacrebleu(references, systems, name, kind):
     """The seed is that of ``sacrebleu --paired-bs``, which is this test as a command."""
@@ -77,41 +55,27 @@ def test_paired_bootstrap_is_sacrebleu(references, systems, name, kind):
         n_samples=RESAMPLES,
     )()
     ((scored, signature),) = signatures.items()  # sacreBLEU's name for chrF is chrF2
-    found = compare(systems, [references], Bootstrap(RESAMPLES, SEED, "one"), name, kind)
+    found = compare(systems, [references], Bootstrap(RESAMPLES, "one"), name, kind)
     assert found.signature == f"{scored}|{signature}"
     for system, theirs in zip(systems, results[scored], strict=True):
         ours = found.scores[system]
         assert ours.value == pytest.approx(theirs.score)
         if system != "the same":  # for sacreBLEU it is the least alike of all
             assert ours.p_value == theirs.p_value
-        # theirs takes order statistics, ours interpolates between them
         half = (ours.interval[1] - ours.interval[0]) / 2
         assert half == pytest.approx(theirs.ci, abs=0.15)
         assert half > 0.5
     baseline, same = found.scores["one"], found.scores["the same"]
     assert baseline.difference is None and baseline.p_value is None
-    assert (same.difference, same.difference_interval, same.p_value) == (0, (0, 0), 1)
-    worse = found.scores["three"].difference_interval
-    assert worse[0] > 0 if name == "TER" else worse[1] < 0
+    assert (same.difference, same.p_value) == (0, 1)
+    assert found.scores["three"].difference < 0
 
 
 def test_systems_that_are_nearly_equal_are_no_surer_to_differ(references):
     """One sentence of 150 differs: most resamples hold it never, once or twice."""
     systems = {"one": references, "two": [*references[:-1], "x y z w"]}
-    found = compare(systems, [references], Bootstrap(RESAMPLES, SEED, "one"))
+    found = compare(systems, [references], Bootstrap(RESAMPLES, "one"))
     assert found.scores["two"].difference < 0 and found.scores["two"].p_value > 0.05
-
-
-def test_resamples_are_those_drawn_sentence_by_sentence():
-    """All resamples drawn at once, as sacreBLEU does, are the same as one after the other."""
-    tables = np.random.default_rng(0).integers(0, 9, (2, 31, 10))
-    drawn = np.random.default_rng(SEED).choice(31, size=(700, 31), replace=True)
-    assert np.array_equal(resampled_sums(tables, 700, SEED), tables[:, drawn].sum(axis=2))
-
-
-def test_no_sentences_are_refused():
-    with pytest.raises(UserError, match="no sentences to score"):
-        resampled_sums(np.ones((1, 0, 10)), 5, 1)
 
 
 # --- lengths ------------------------------------------------------------------------------------
@@ -119,7 +83,7 @@ def test_no_sentences_are_refused():
 
 def test_bins_without_sentences():
     same = ["a b c d"] * 3
-    bins = by_length({"one": same}, [same], np.array([4, 4, 25]), 10, 60, Bootstrap(20, 1))
+    bins = by_length({"one": same}, [same], np.array([4, 4, 25]), 10, 60, Bootstrap(20))
     assert [bin.sentences for bin in bins] == [2, 0, 1]  # none beyond the longest sentence
     assert bins[1].scores == {}
     assert curves(bins, ["one"], 2) == ([4.0], {"one": [pytest.approx(100)]}, [2])
@@ -130,4 +94,4 @@ def test_bins_without_sentences():
 @pytest.mark.parametrize(("width", "longest"), [(0, 60), (10, 5), (7, 60)])
 def test_impossible_bins(width, longest):
     with pytest.raises(UserError, match="bins of"):
-        by_length({"one": ["a"]}, [["a"]], np.array([1]), width, longest, Bootstrap(20, 1))
+        by_length({"one": ["a"]}, [["a"]], np.array([1]), width, longest, Bootstrap(20))

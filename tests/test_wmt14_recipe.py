@@ -323,7 +323,7 @@ def test_from_the_data_to_the_reports(unbroken, tmp_path):
     recipe.ok("--from", "report", **{**settings, "MODELS": "RNNencdec-30"})  # no alignments
     pieces = {**settings, "VOCABULARY": "bpe", "MODELS": "RNNsearch-50"}
     recipe.ok("--from", "binarise", **pieces)
-    assert (recipe.work / "trained-bpe-30-0/report-news/report.html").exists()
+    assert (recipe.work / "trained-bpe-30-0/report-news/report.md").exists()
     assert "goes on from RNNsearch-50" not in recipe.ok("--from", "train", **settings)
     assert recipe.called().count("fairseq-train") == recipe.called().count("fairseq-generate") == 0
     untrained = {**settings, "MODELS": "RNNencdec-50"}

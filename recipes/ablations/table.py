@@ -109,9 +109,9 @@ def table(arms: Sequence[Arm]) -> Table:
             scores, difference = vars(arm)[split], all_differences[place]
             row |= {
                 Column("BLEU", split): fixed(scores.mean(), 1),
-                Column("of the seeds", split, kind="minor"): " ".join(f"{x:.1f}" for x in scores),
+                Column("of the seeds", split): " ".join(f"{x:.1f}" for x in scores),
                 Column("difference", split): difference and fixed(difference.mean, 1, sign=True),
-                Column("95% of all", split, kind="minor"): difference
+                Column("95% of all", split): difference
                 and difference.interval
                 and span(difference.interval, 1, sign=True),
             }

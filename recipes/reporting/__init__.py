@@ -1,11 +1,10 @@
 """The paper's evaluation: ``python recipes/reporting COMMAND``.
 
-    report                                the paper's evaluation in report.md and report.html
+    report                                the paper's evaluation in report.md
     bleu, training, lengths, examples     its parts: Tables 1 and 2, Figure 2, Table 3
 
 `bleu_table`, `training_table`, `lengths` and `examples` make the tables, and `report` puts all of
-them into its templates, beside the values of `paper`. Below them, `options` has what their command
-lines share, `texts` reads sentences, `scores` scores them, `training_log` reads logs, `tables`
-writes Markdown, `length_curves` draws Figure 2 and `inline_svg` puts figures into a page. A metric
-is added in `scores`.
+them together, beside the values of `paper`. Below them, `options` has what their command lines
+share, `texts` reads sentences, `scores` scores them, `training_log` reads logs, `tables` writes
+Markdown and `length_curves` draws Figure 2.
 """

@@ -1,6 +1,6 @@
 """`bleu`: the paper's Table 1, with intervals and differences, for any systems' translations.
 
-All of `scores.METRICS` have 95% intervals, and BLEU has paired differences to a baseline.
+BLEU and chrF have 95% intervals, and BLEU has paired differences to a baseline.
 """
 
 import argparse
@@ -16,15 +16,12 @@ from reporting.tables import Column, Row, Table, fixed, markdown, span
 from reporting.texts import System, TestSet, add_texts, read_texts
 
 WHAT_P_COMPARES = (
-    "p is sacreBLEU's: the share of one tail, so that an interval may include 0 where p is below"
-    " 0.05. It compares the translations of two trained models, and does not know how much two"
-    " trainings with other seeds would differ."
+    "It compares the translations of two trained models, and does not know how much two trainings"
+    " with other seeds would differ."
 )
 _TITLES = {"tokens": "Tokenised BLEU", "detokenised": "Detokenised BLEU (sacreBLEU)"}
-_OTHERS = tuple(name for name in METRICS if name != "BLEU")
-"""The metrics that share a table below BLEU's."""
 _SYSTEM = Column("System", numeric=False)
-_REPRODUCTION = Column(paper.REPRODUCTION_NAME, "All", kind="paper")
+_REPRODUCTION = Column(paper.REPRODUCTION_NAME, "All", is_paper=True)
 
 ScoredSets = Mapping[str, Mapping[str, Comparison]]
 """Scores by metric, for all sentences, "All", and, with dictionaries, for the No-UNK subset, "No
@@ -36,7 +33,7 @@ class ScoredTexts:
     """Table 1 for one kind of text."""
 
     tables: Sequence[Table]
-    """BLEU; if there are two systems, how far it is from the baseline's; the other metrics."""
+    """BLEU; if there are two systems, how far it is from the baseline's; chrF."""
     remark: str | None
     """The search that made the translations of the No-UNK columns."""
     verdicts: Sequence[str]
@@ -64,7 +61,7 @@ def run(options: argparse.Namespace) -> None:
         parts += [*map(markdown, scored.tables), *scored.verdicts, scored.remark]
         parts.append("\n".join(scored.signatures))
     if len(systems) > 1:
-        parts.append(WHAT_P_COMPARES)
+        parts.append(f"p is sacreBLEU's. {WHAT_P_COMPARES}")
     print("\n\n".join(filter(None, parts)))
 
 
@@ -78,8 +75,7 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
 
 def add_resampling(parser: argparse.ArgumentParser) -> None:
     """Add the options of intervals without differences."""
-    add_number(parser, "--resamples", 1000)
-    add_number(parser, "--seed", 12345, "SEED", "of the resampling, as sacreBLEU's")
+    add_number(parser, "--resamples", 1000, "N", "SACREBLEU_SEED is their seed")
 
 
 def read_bootstrap(options: argparse.Namespace, systems: Sequence[System]) -> Bootstrap:
@@ -91,7 +87,7 @@ def read_bootstrap(options: argparse.Namespace, systems: Sequence[System]) -> Bo
     names = [system.name for system in systems]
     if options.baseline is not None:
         check_names([options.baseline], names, "--baseline")
-    return Bootstrap(options.resamples, options.seed, options.baseline or names[0])
+    return Bootstrap(options.resamples, options.baseline or names[0])
 
 
 def score_texts(
@@ -113,9 +109,9 @@ def score_texts(
         if sets := _score_sets(test, systems, kind, bootstrap):
             shown = of_paper if kind == "tokens" else hidden  # the paper's values are of tokens
             tables = [
-                _scores(sets, ("BLEU",), f"{title}, {_sizes(sets)}", systems, shown),
+                _scores(sets, "BLEU", f"{title}, {_sizes(sets)}", systems, shown),
                 *_differences(sets, title, systems, bootstrap.baseline),
-                _scores(sets, _OTHERS, _title_of_others(), systems, hidden),
+                _scores(sets, "chrF", "chrF of the same translations", systems, hidden),
             ]
             signatures = [comparison.signature for comparison in sets["All"].values()]
             verdicts = _verdicts(sets["All"]["BLEU"], shown)
@@ -149,7 +145,7 @@ def _score_sets(
 
 def _scores(
     sets: ScoredSets,
-    metrics: Sequence[str],
+    metric: str,
     title: str,
     systems: Sequence[System],
     of_paper: paper.PaperRows,
@@ -164,12 +160,10 @@ def _scores(
     for system in systems:
         row: Row = {_SYSTEM: system.name}
         for place, (group, scored) in enumerate(sets.items()):
-            for metric in metrics:
-                score = scored[metric].scores.get(system.name) if scored else None
-                decimals = METRICS[metric].decimals
-                interval = "95% interval" if metric == "BLEU" else f"95% of {metric}"
-                row[Column(metric, group)] = score and fixed(score.value, decimals)
-                row[_minor(interval, group)] = score and span(score.interval, decimals)
+            score = scored[metric].scores.get(system.name) if scored else None
+            decimals = METRICS[metric]
+            row[Column(metric, group)] = score and fixed(score.value, decimals)
+            row[Column("95% interval", group)] = score and span(score.interval, decimals)
             if of_paper.are_shown:
                 row[_paper(group)] = _paper_bleu(of_paper.beside[system.name], place)
             if with_reproduction and place == 0:
@@ -186,11 +180,6 @@ def _scores(
     return Table(rows, paper_rows, title)
 
 
-def _title_of_others() -> str:
-    *first, last = _OTHERS
-    return f"{', '.join(first)} and {last} of the same translations"
-
-
 def _sizes(sets: ScoredSets) -> str:
     sizes = [scored["BLEU"].sentences if scored else 0 for scored in sets.values()]
     counted = f"{sizes[0]:,} sentences"
@@ -200,7 +189,7 @@ def _sizes(sets: ScoredSets) -> str:
 
 
 def _paper(group: str) -> Column:
-    return Column("paper", group, kind="paper")
+    return Column("paper", group, is_paper=True)
 
 
 def _verdicts(scored: Comparison, of_paper: paper.PaperRows) -> list[str]:
@@ -237,14 +226,9 @@ def _differences(
 def _difference(group: str, score: Score | None) -> Row:
     return {
         Column("BLEU", group): score and fixed(score.difference, 2, sign=True),
-        _minor("95% interval", group): score and span(score.difference_interval, 2, sign=True),
-        _minor("p", group): score
+        Column("p", group): score
         and ("< 0.001" if score.p_value < 0.001 else fixed(score.p_value, 3)),
     }
-
-
-def _minor(head: str, group: str) -> Column:
-    return Column(head, group, kind="minor")
 
 
 def _remark_on_unk(sets: ScoredSets, systems: Sequence[System]) -> str | None:

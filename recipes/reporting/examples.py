@@ -4,7 +4,7 @@ import argparse
 import re
 from collections.abc import Mapping, Sequence
 
-from fairseq_rnnsearch.errors import UsageError, UserError
+from fairseq_rnnsearch.errors import UsageError
 from reporting import paper
 from reporting.tables import Column, Table, markdown
 from reporting.texts import System, TestSet, add_texts, read_texts
@@ -32,10 +32,6 @@ def run(options: argparse.Namespace) -> None:
     """Print source, reference and every system's translation of chosen sentences (Table 3)."""
     test, systems = read_texts(options)
     chosen = read_choice(options, test)
-    if not chosen:
-        raise UserError(
-            f"no sentence has {paper.LONG_SENTENCE} words or more: --examples names some to print"
-        )
     print("\n\n".join(map(markdown, example_tables(test, systems, chosen))))
 
 
@@ -89,7 +85,7 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
     Each line is shown detokenised where that text was given.
     """
     lengths = test.lengths()
-    who, what = Column("", numeric=False, kind="minor"), Column("", numeric=False)
+    who, what = Column("", numeric=False), Column("translation", numeric=False)
     lines = [("Source", _shown(test.source))]
     references = _shown(test.references)
     for place, reference in enumerate(references, start=1):
@@ -99,7 +95,6 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
         Table(
             [{who: name, what: text[number]} for name, text in lines],
             title=f"Sentence {number}, {lengths[number]} source words",
-            prose=True,
         )
         for number in ids
     ]

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# The colours of everything but the curves, those of a light page in style.css; a page may put its
-# own in their place.
+# The colours of everything but the curves.
 INK, FAINT, LINE, BAR, PAGE = "#1b1e24", "#5a6270", "#c9ced6", "#aab2be", "#ffffff"
 
 # Curves are told apart without colour, too, by dashes and markers; the eighth begins anew.

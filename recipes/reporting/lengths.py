@@ -84,7 +84,7 @@ def read_bins(options: argparse.Namespace, test: TestSet, systems: Sequence[Syst
         test.lengths(),
         options.bin_width,
         options.longest,
-        Bootstrap(options.resamples, options.seed),
+        Bootstrap(options.resamples),
     )
 
 
@@ -167,6 +167,6 @@ def length_table(bins: Sequence[Bin], names: Sequence[str]) -> Table:
         for name in names:
             score = bin.scores.get(name)
             row[Column("BLEU", name)] = score and fixed(score.value, 1)
-            row[Column("95%", name, kind="minor")] = score and span(score.interval, 1)
+            row[Column("95%", name)] = score and span(score.interval, 1)
         rows.append(row)
     return Table(rows)

@@ -179,8 +179,7 @@ def rows_beside(
     """Return what of the paper's tables is shown beside and below these names.
 
     Raises:
-        UserError: the options name something that is no system, a row that the paper lacks, or a
-            row although the paper's values are hidden.
+        UserError: the options name something that is no system, or a row that the paper lacks.
     """
     given = named_values(options.paper, "--paper")
     check_names(given, names, "--paper")
@@ -189,8 +188,6 @@ def rows_beside(
             raise UserError(
                 f"--paper {name}={row}: the paper has no such row; valid: {', '.join(BLEU)}, none"
             )
-        if row != "none" and options.paper_rows == "hide":
-            raise UserError(f"--paper {name}={row} and --paper-rows hide: give one of them")
     shown = {"auto": is_its_test_set, "show": True, "hide": False}[options.paper_rows]
     rows = {name: given.get(name) or (row_named(name) if shown else None) for name in names}
     beside = {name: None if row == "none" else row for name, row in rows.items()}

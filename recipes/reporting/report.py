@@ -1,53 +1,22 @@
-"""`report`: everything together, in the order of the paper, as report.md and as report.html.
-
-The template `sections.jinja` says what both show, with the macros of `markdown.jinja` or of
-`html.jinja`; every text that comes from outside is escaped for the one or the other as it is put
-in.
-"""
+"""`report`: everything together, in the order of the paper, as report.md and its figures."""
 
 import argparse
-import re
 import shlex
 import sys
-import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
-from fairseq_rnnsearch.alignment.figures import Alignment, draw_heatmap, read_alignments
-from fairseq_rnnsearch.alignment.figures.page import STYLE
+from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, save_heatmap
 from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
-from reporting import bleu_table, examples, lengths, paper, sentences, tables, texts
+from reporting import bleu_table, examples, lengths, paper, sentences, texts
 from reporting import training_table as training
-from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves
 from reporting.options import add_list, check_names, given_together, named_paths
-from reporting.scores import METRICS
+from reporting.tables import escaped, markdown
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_TEMPLATES = Path(__file__).parent / "templates"
-
-
-@dataclass(frozen=True)
-class Picture:
-    """A figure, which the page holds as SVG and the Markdown file as a link."""
-
-    name: str
-    """The name of its file, without suffix."""
-    svg: str
-    label: str
-    """What it shows, for those who cannot see it."""
-    caption: str = ""
-
-
-Report = Mapping[str, Any]
-"""What the templates show, by the names that they have for it; what is None or empty has no
-section."""
+_PAPER = "Bahdanau et al. (2015)"
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -88,28 +57,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write all tables and figures to report.md and report.html.
+    """Write all tables and figures to FOLDER/report.md and FOLDER/figures.
 
-    They go to FOLDER, and FOLDER/report.html needs nothing but a browser: Table 1 always, Table 2
-    with --log, Figure 2 always, Figure 3 with --alignments, Table 3 where there are long sentences.
-    The figures are in FOLDER/figures, too.
+    Table 1 is always there, Table 2 with --log, Figure 2 always, Figure 3 with --alignments, Table
+    3 where there are long sentences.
     """
-    report = _made(options)
-    markdown, page = to_markdown(report), to_html(report)
-    figures = options.out / "figures"
-    try:
-        figures.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UserError(f"{figures} cannot be made: {problem.strerror}") from problem
-    for picture in (*report["length_curves"], *report["alignments"]):
-        write_text(figures / f"{picture.name}.svg", picture.svg)
-    write_text(options.out / "report.md", markdown)
-    write_text(options.out / "report.html", page)
-    print(options.out / "report.html")
-
-
-def _made(options: argparse.Namespace) -> Report:
-    """Make the report; everything is read before the first score is computed."""
+    # everything is read before the first score is computed
     test, systems = texts.read_texts(options)
     bootstrap = bleu_table.read_bootstrap(options, systems)
     trainings = training.read_logs(options)
@@ -119,29 +72,33 @@ def _made(options: argparse.Namespace) -> Report:
     chosen = examples.read_choice(options, test)
     alignments = _read_alignments(options)
     check_names(options.only_scored, names, "--only-scored")
-
     shown = [system for system in systems if system.name not in options.only_scored]
     shown_names = [system.name for system in shown]
     bins = lengths.read_bins(options, test, shown) if shown else []
-    title = f"Translations of {options.source.name}"
-    if of_paper.are_shown:
-        title = "The experiment of the paper"
-    return dict(
-        title=options.title or title,
-        with_paper=of_paper.are_shown,
-        command=shlex.join(["python", "recipes/reporting", *sys.argv[1:]]),
-        notes=options.note,
-        scores=bleu_table.score_texts(test, systems, bootstrap, of_paper),
-        resamples=bootstrap.resamples,
-        has_p=len(systems) > 1,
-        training=training.training_table(trainings, of_paper) if trainings else None,
-        training_remarks=training.training_remarks(trainings),
-        length_curves=_length_curves(bins, shown_names, options.fewest) if shown else [],
-        length_table=lengths.length_table(bins, shown_names) if shown else None,
-        fewest=options.fewest,
-        alignments=_heatmaps(alignments),
-        examples=examples.example_tables(test, shown, chosen) if shown else [],
-    )
+    curves = lengths.curves(bins, shown_names, options.fewest) if shown else None
+
+    parts = [*_heading(options, of_paper), *_set_up(options.note)]
+    parts += _table_1(bleu_table.score_texts(test, systems, bootstrap, of_paper), of_paper, options)
+    if trainings:
+        parts += _table_2(trainings, of_paper)
+    if shown:
+        parts += _figure_2(bins, shown_names, options.fewest)
+    if alignments:
+        parts += _figure_3(alignments)
+    if shown and chosen:
+        parts += ["## Table 3: long sentences side by side"]
+        parts += map(markdown, examples.example_tables(test, shown, chosen))
+    parts += ["## Command", _code(shlex.join(["python", "recipes/reporting", *sys.argv[1:]]))]
+
+    figures = options.out / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    if curves:
+        save_figure(figures / "lengths.svg", draw_length_curves(*curves))
+    for name, _, alignment in _heatmaps(alignments):
+        words = alignment.source, alignment.target
+        save_heatmap(figures / f"{name}.svg", *words, alignment.weights)
+    write_text(options.out / "report.md", "\n\n".join(parts) + "\n")
+    print(options.out / "report.md")
 
 
 def _read_alignments(options: argparse.Namespace) -> dict[str, list[Alignment]]:
@@ -168,77 +125,118 @@ def _chosen_alignments(path: Path, ids: str) -> list[Alignment]:
     return chosen
 
 
-def _length_curves(bins: Sequence[lengths.Bin], names: Sequence[str], fewest: int) -> list[Picture]:
-    svg = _svg_of(draw_length_curves(*lengths.curves(bins, names, fewest)))
-    return [Picture("lengths", svg, f"BLEU against source length for {', '.join(names)}")]
-
-
-def _svg_of(figure: "Figure") -> str:
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "figure.svg"
-        save_figure(path, figure)
-        return path.read_text(encoding="utf-8")
-
-
-def _heatmaps(alignments: Mapping[str, Sequence[Alignment]]) -> list[Picture]:
-    drawn = []
-    for model, (name, chosen) in enumerate(alignments.items()):
+def _heatmaps(
+    alignments: Mapping[str, Sequence[Alignment]],
+) -> Iterable[tuple[str, str, Alignment]]:
+    """Yield the name of each picture's file, its model and what it shows."""
+    for number, (model, chosen) in enumerate(alignments.items()):
         for place, alignment in enumerate(chosen):
-            words = alignment.source, alignment.target
-            drawn.append(
-                Picture(
-                    f"alignment-{model}-{place}-{alignment.id}",
-                    _svg_of(draw_heatmap(*words, alignment.weights).figure),
-                    f"Alignment by {name} of sentence {alignment.id}: {' '.join(alignment.source)}",
-                    f"{name}, sentence {alignment.id}",
-                )
-            )
-    return drawn
+            yield f"alignment-{number}-{place}-{alignment.id}", model, alignment
 
 
-def to_html(report: Report) -> str:
-    """Return the report as a page."""
-    style = STYLE.read_text(encoding="utf-8")
-    style += (_TEMPLATES / "report.css").read_text(encoding="utf-8")
-    return _rendered(report, "html.jinja", style=style)
+# --- the parts of the text: Markdown, a paragraph each --------------------------------------------
 
 
-def to_markdown(report: Report) -> str:
-    """Return the report as GitHub's Markdown."""
-    from markupsafe import Markup
+def _heading(options: argparse.Namespace, of_paper: paper.PaperRows) -> list[str]:
+    if of_paper.are_shown:
+        title = "The experiment of the paper"
+        about = (
+            f"{_PAPER}, “Neural Machine Translation by Jointly Learning to Align and Translate”,"
+            " table by table and figure by figure: the paper’s values stand in italics beside ours."
+        )
+    else:
+        title = f"Translations of {options.source.name}"
+        about = f"Tables and figures as in {_PAPER}, whose own values are left out."
+    return [f"# {escaped(options.title or title)}", about]
 
-    def as_markdown(value: object) -> Markup:
-        return value if isinstance(value, Markup) else Markup(tables.escaped(str(value)))
 
-    text = _rendered(report, "markdown.jinja", finalize=as_markdown)
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+def _set_up(notes: Sequence[str]) -> list[str]:
+    return ["## Set-up: what differs from the paper", _list(notes)] if notes else []
 
 
-def _rendered(report: Report, form: str, finalize: Callable | None = None, style: str = "") -> str:
-    """Put the report into the templates.
-
-    Args:
-        report: what is shown.
-        form: the template with the macros.
-        finalize: what escapes a value before HTML's escaping, which leaves `Markup` alone.
-        style: the page's style sheet.
-    """
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a report needs it
-
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
-        autoescape=True,
-        finalize=finalize,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+def _table_1(
+    scored: Sequence[bleu_table.ScoredTexts],
+    of_paper: paper.PaperRows,
+    options: argparse.Namespace,
+) -> list[str]:
+    parts = ["## Table 1: translation quality"]
+    for of_kind in scored:
+        parts += map(markdown, of_kind.tables)
+        parts += [_list(of_kind.verdicts)] if of_kind.verdicts else []
+        parts += [escaped(of_kind.remark)] if of_kind.remark else []
+        parts.append(_code("\n".join(of_kind.signatures)))
+    explained = [
+        f"Intervals hold 95% of {options.resamples:,} bootstrap resamples of the sentences, drawn"
+        " alike for all systems."
+    ]
+    if len(options.system) > 1:
+        explained.append(
+            "p is the share of resamples, as sacreBLEU counts it but with ties, in which chance"
+            f" alone makes as large a difference. {bleu_table.WHAT_P_COMPARES}"
+        )
+    explained.append(
+        "Tokenised BLEU is that of multi-bleu.perl and depends on the tokeniser; the paper does not"
+        " say with which program and tokens it scored. Detokenised BLEU is sacreBLEU's own. chrF"
+        " counts letters in common."
     )
-    environment.filters.update(markdown=tables.markdown, inlined=inlined)
-    return environment.get_template("sections.jinja").render(
-        form=form,
-        report=report,
-        style=style,
-        missing=tables.MISSING,
-        what_p_compares=bleu_table.WHAT_P_COMPARES,
-        metrics=METRICS.values(),
+    if of_paper.are_shown:
+        explained.append(
+            f"In italics: {_PAPER}, Table 1, section 5.1, and its reproduction in A. Berard’s PhD"
+            " thesis (Lille 2018), Table 4.6 (tokenised, beam 8), all on newstest2014."
+        )
+    return [*parts, " ".join(explained)]
+
+
+def _table_2(trainings: Mapping[str, training.Training], of_paper: paper.PaperRows) -> list[str]:
+    remarks = training.training_remarks(trainings)
+    explained = (
+        "NLL: negative log-likelihood of a sentence in nats; the training set's is the mean over"
+        " the last tenth of the updates, under dropout where there is any, the development set's"
+        " the lowest of all validations. Hours count from the first batch to the last message of"
+        " every run, validations and checkpoints included; work that an interruption lost is"
+        " counted once, when it was done again, and the time between runs is not."
     )
+    if of_paper.are_shown:
+        explained += f" In italics: {_PAPER}, Table 2, appendix B.2."
+    table = markdown(training.training_table(trainings, of_paper))
+    return [
+        "## Table 2: learning statistics",
+        *([table, _list(remarks)] if remarks else [table]),
+        explained,
+    ]
+
+
+def _figure_2(bins: Sequence[lengths.Bin], names: Sequence[str], fewest: int) -> list[str]:
+    label = f"BLEU against source length for {', '.join(names)}"
+    return [
+        "## Figure 2: BLEU and sentence length",
+        f"![{escaped(label)}](figures/lengths.svg)",
+        markdown(lengths.length_table(bins, names)),
+        "A bin's BLEU is the tokenised corpus BLEU of its sentences, those with unknown words"
+        " included; its point stands at their mean length. Bins of fewer than"
+        f" {fewest} sentences are in the table only. The paper prints its curves (Figure 2, section"
+        " 5.1) without numbers; there RNNencdec falls with the length and RNNsearch-50 shows no"
+        " deterioration even at 50 words and more.",
+    ]
+
+
+def _figure_3(alignments: Mapping[str, Sequence[Alignment]]) -> list[str]:
+    parts = ["## Figure 3: alignments"]
+    for name, model, alignment in _heatmaps(alignments):
+        label = f"Alignment by {model} of sentence {alignment.id}: {' '.join(alignment.source)}"
+        parts.append(f"![{escaped(label)}](figures/{name}.svg)")
+        parts.append(f"*{escaped(f'{model}, sentence {alignment.id}')}*")
+    parts.append(
+        "A pixel is the weight of the source word above it for the target word at its left: black"
+        " is 0, white is 1, as in the paper's Figure 3, section 5.2.1."
+    )
+    return parts
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {escaped(line)}" for line in lines)
+
+
+def _code(text: str) -> str:
+    """Return an indented block: nothing in it can end it."""
+    return "\n".join(f"    {line}" for line in text.splitlines())

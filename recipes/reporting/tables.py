@@ -6,7 +6,6 @@ Numbers arrive as text with a fixed number of decimals, so that right alignment 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 
 MISSING = "–"
 
@@ -17,10 +16,10 @@ class Column:
 
     head: str
     group: str = ""
-    """A head further up, shared with the neighbouring columns of the same group."""
+    """What stands before the head of neighbouring columns, such as "All: BLEU"."""
     numeric: bool = True
-    kind: str = ""
-    """"paper": the paper's values; "minor": intervals and the like. Both are shown in grey."""
+    is_paper: bool = False
+    """Whether it has the paper's values, which stand in italics."""
 
 
 Row = Mapping[Column, str | None]
@@ -34,19 +33,12 @@ class Table:
     rows: Sequence[Row]
     """At least one; the first has all columns, in their order."""
     paper_rows: Sequence[Row] = ()
-    """Rows of the paper's that have no counterpart here and stand below, in grey."""
+    """Rows of the paper's that have no counterpart here and stand below, in italics."""
     title: str = ""
-    prose: bool = False
-    """Whether the cells are sentences, to be broken into lines."""
 
     @property
     def columns(self) -> list[Column]:
         return list(self.rows[0])
-
-    def groups(self) -> list[tuple[str, int]]:
-        """Return the heads further up, each with its number of columns."""
-        runs = groupby(column.group for column in self.columns)
-        return [(group, len(list(columns))) for group, columns in runs]
 
 
 def fixed(value: float | None, decimals: int, sign: bool = False) -> str | None:
@@ -66,7 +58,7 @@ def markdown(table: Table) -> str:
     padded = []
     for column in table.columns:
         head = escaped(f"{column.group}: {column.head}" if column.group else column.head)
-        cells = [_markdown_cell(row.get(column), column.kind == "paper") for row in table.rows]
+        cells = [_markdown_cell(row.get(column), column.is_paper) for row in table.rows]
         cells += [_markdown_cell(row.get(column), True) for row in table.paper_rows]
         width = max(3, len(head), *map(len, cells))
         rule = "-" * (width - 1) + ":" if column.numeric else "-" * width
@@ -77,9 +69,9 @@ def markdown(table: Table) -> str:
     return title + "\n".join(lines)
 
 
-def _markdown_cell(cell: str | None, grey: bool) -> str:
+def _markdown_cell(cell: str | None, is_paper: bool) -> str:
     text = escaped(MISSING if cell is None else cell)
-    return f"*{text}*" if grey and cell else text  # Markdown has no grey
+    return f"*{text}*" if is_paper and cell else text
 
 
 def escaped(text: str) -> str:

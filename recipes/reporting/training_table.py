@@ -108,7 +108,7 @@ def _paper_cells(name: str | None) -> Row:
 
 
 def _paper(head: str) -> Column:
-    return Column("paper", head, head != "Device", kind="paper")
+    return Column("paper", head, head != "Device", is_paper=True)
 
 
 def training_remarks(trainings: Mapping[str, Training]) -> list[str]:

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Writes report.md and report.html for each test set: tables 1 to 3 and figures 2 and 3 beside the
-# paper's.
+# Writes report.md for each test set: tables 1 to 3 and figures 2 and 3 beside the paper's.
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
@@ -60,5 +59,5 @@ use_environment
 for test in "${TESTS[@]}"; do
     rm -f -- "$WORK/.done/report on $test, ${TRAINING##*/}" # quick, and rows may have been added
     run_step "report on $test, ${TRAINING##*/}" "$TRAINING/report-$test" report "$test"
-    log "report: $TRAINING/report-$test/report.html"
+    log "report: $TRAINING/report-$test/report.md"
 done
