@@ -228,16 +228,6 @@ def test_numbers_of_a_wrong_shape_are_refused(name, wrong, tmp_path):
         read_alignments(path)
 
 
-def test_effects_that_cannot_be_added_up_are_refused(tmp_path):
-    path = tmp_path / "alignments.jsonl"
-    line = '{"id": 0, "source": ["a"], "target": ["x"], "weights": [[1]], "mattered": [[%s]]}'
-    path.write_text(line % "-Infinity")  # the probability was 0
-    assert read_alignments(path)
-    path.write_text(line % "1e308")
-    with pytest.raises(UserError, match="line 1: not an alignment"):
-        read_alignments(path)
-
-
 @needs_node
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 def test_the_page_that_translates_computes_the_same(options, tmp_path):

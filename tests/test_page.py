@@ -141,7 +141,7 @@ def luminance(colour):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize(
     ("least", "colour", "ground"),
-    [(4.5, colour, "page") for colour in ("ink", "faint", "accent", "theirs")]
+    [(4.5, colour, "page") for colour in ("ink", "faint", "accent")]
     + [(4.5, "ink", "mark"), (4.5, "ink", "chosen"), (4.5, "on-accent", "accent")]
     + [(3, "rule", "page"), (3, "rule", "panel")],
 )

@@ -46,7 +46,6 @@ from fairseq_rnnsearch.alignment.figures import (
     Alignment,
     parse_formats,
     save_heatmap,
-    write_gallery,
 )
 from fairseq_rnnsearch.conformance.__main__ import main as conformance
 from fairseq_rnnsearch.devices import usable_device
@@ -485,21 +484,6 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     (lambda here: make_folder(here / "file"), "file is a file; expected a folder"),
     (lambda here: make_folder(here / "gone"), "gone is a link to nowhere, which does not exist"),
     (lambda here: replacing(here / "gone").__enter__(), "gone is a link to nowhere"),
-    (lambda here: write_gallery(here, [PAIR, PAIR], ("jsonl",)), "alignment 0 after 0"),
-    *(
-        (
-            lambda here, name=name, format=format: write_gallery(
-                here, [PAIR], (format,), inputs=[("--source", here / "folder/.." / name)]
-            ),
-            "--source ", f"/{name} would be overwritten by the results; write them elsewhere",
-        )
-        for name, format in {
-            "alignments.pharaoh": "pharaoh",
-            "index.html": "html",
-            "sentence0000.txt": "text",
-            "sentence0000.png": "png",
-        }.items()
-    ),
     *(
         (lambda here, state=state: checkpoint._data_of(state, "x.pt"), "x.pt holds no options of a")
         for state in ({"a": torch.ones(1)}, [], torch.ones(1))

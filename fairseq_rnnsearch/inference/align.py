@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     inverse = _inverse_of(model, options) if options.inverse else None
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_redirect_tqdm())
-        gallery = stack.enter_context(Gallery(options.out, formats, look, _inputs(options)))
+        gallery = stack.enter_context(Gallery(options.out, formats, look))
         stack.enter_context(model.as_one_text())
         texts = [_begun(stack, options.out / name) for name in TEXTS]
         if inverse:

@@ -90,8 +90,7 @@ def _translate(options: argparse.Namespace) -> None:
         if options.heatmap_dir:
             names = [Path(name).name for name in options.files if name != "-"]
             look = look_of(options, names, model.languages)
-            inputs = [("", Path(name)) for name in options.files if name != "-"]
-            gallery = stack.enter_context(Gallery(options.heatmap_dir, formats, look, inputs))
+            gallery = stack.enter_context(Gallery(options.heatmap_dir, formats, look))
         if not is_typed:  # where each line is a text of its own
             stack.enter_context(model.as_one_text())
         try:

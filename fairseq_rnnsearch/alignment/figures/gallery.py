@@ -31,14 +31,7 @@ from fairseq_rnnsearch.alignment.figures.pictures import FORMATS as PICTURES
 from fairseq_rnnsearch.alignment.figures.pictures import PLAIN, Look
 from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import (
-    give_up,
-    make_folder,
-    refuse_overwriting,
-    remove_unfinished,
-    replacing,
-    write_text,
-)
+from fairseq_rnnsearch.files import give_up, make_folder, remove_unfinished, replacing, write_text
 
 TEXT_WIDTH = 120
 
@@ -60,8 +53,6 @@ def parse_formats(text: str) -> tuple[str, ...]:
     for name in formats:
         if name not in FORMATS:
             raise UserError(f"heatmap format {name!r} is unknown: choose from {', '.join(FORMATS)}")
-    if not formats:
-        raise UserError(f"no heatmap format given: choose from {', '.join(FORMATS)}")
     return formats
 
 
@@ -107,26 +98,17 @@ class Gallery:
         folder: created if missing.
         formats: some of ``FORMATS``.
         look: the style of pictures and page, and the page's title.
-        inputs: files that must stay, as for `refuse_overwriting`.
 
     Raises:
-        UserError: when something cannot be written, or would overwrite an input.
+        UserError: when something cannot be written.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        formats: Sequence[str],
-        look: Look = PLAIN,
-        inputs: Sequence[tuple[str, Path]] = (),
-    ) -> None:
+    def __init__(self, folder: Path, formats: Sequence[str], look: Look = PLAIN) -> None:
         self._folder = Path(folder)
         self._formats = tuple(formats)
         self._look = look
-        self._inputs = inputs
         self._lines: dict[str, IO[str]] = {}
         self._page: Page | None = None
-        self._last: int | None = None
         self._unfinished: list[Path] = []
 
     def __enter__(self) -> Gallery:
@@ -135,23 +117,16 @@ class Gallery:
         with contextlib.ExitStack() as files:
             for name in LINES:
                 if name in self._formats:
-                    unfinished = files.enter_context(replacing(self._path(LINES[name][0])))
+                    unfinished = files.enter_context(replacing(self._folder / LINES[name][0]))
                     self._unfinished.append(unfinished)
                     # Lone surrogates stand in it as in JSON.
                     file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
                     self._lines[name] = files.enter_context(file)
             if "html" in self._formats:
-                path = self._path("index.html")
                 sentences = files.enter_context(tempfile.TemporaryFile())
-                self._page = Page(path, self._look, sentences)
+                self._page = Page(self._folder / "index.html", self._look, sentences)
             self._files = files.pop_all()
         return self
-
-    def _path(self, name: str) -> Path:
-        """Return the path of a file to write, which is none of the inputs."""
-        path = self._folder / name
-        refuse_overwriting(path, self._inputs)
-        return path
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._files:
@@ -162,33 +137,22 @@ class Gallery:
                 self._page.finish()
 
     def add(self, alignment: Alignment) -> None:
-        """Write one more alignment; a blank line gives a line but no picture.
-
-        Raises:
-            UserError: when it cannot be written; or for an id that is not larger than the last
-                one's, because files are named and lines are ordered by it.
-        """
-        if self._last is not None and alignment.id <= self._last:
-            raise UserError(f"alignment {alignment.id} after {self._last}: their ids must increase")
-        self._last = alignment.id
+        """Write one more alignment; a blank line gives a line but no picture."""
         for name, file in self._lines.items():
-            path, line_of = LINES[name]
-            try:
-                file.write(line_of(alignment) + "\n")
-            except OSError as problem:
-                path = self._folder / path
-                raise UserError(f"{path} cannot be written: {problem.strerror}") from problem
+            _, line_of = LINES[name]
+            file.write(line_of(alignment) + "\n")
         if not alignment.has_words:
             return
         if self._page:
             self._page.add(alignment)
         name = f"sentence{alignment.id:04d}"
         if "text" in self._formats:
-            write_text(self._path(f"{name}.txt"), text_heatmap(alignment, TEXT_WIDTH) + "\n")
+            text = text_heatmap(alignment, TEXT_WIDTH) + "\n"
+            write_text(self._folder / f"{name}.txt", text)
         words = alignment.source, alignment.target
         for kind in PICTURES:
             if kind in self._formats:
-                picture = self._path(f"{name}.{kind}")
+                picture = self._folder / f"{name}.{kind}"
                 save_heatmap(picture, *words, alignment.weights, style=self._look.style)
 
 
@@ -198,20 +162,16 @@ def write_gallery(
     formats: Sequence[str],
     look: Look = PLAIN,
     progress: bool = False,
-    inputs: Sequence[tuple[str, Path]] = (),
 ) -> None:
     """Write every alignment in every format, in the order of their ids.
 
     Args:
-        folder, formats, look, inputs: as for `Gallery`.
+        folder, formats, look: as for `Gallery`.
         progress: show on the standard error how far it is, and where the files are.
-
-    Raises:
-        UserError: as for `Gallery`, and for two alignments with one id.
     """
     ordered = sorted(alignments, key=lambda alignment: alignment.id)
     bar = tqdm(ordered, "drawing alignments", unit="sentence", disable=not progress)
-    with Gallery(folder, formats, look, inputs) as gallery:
+    with Gallery(folder, formats, look) as gallery:
         for alignment in bar:
             gallery.add(alignment)
     if progress:

@@ -6,6 +6,7 @@ and mattered (the same shape) where it was computed.
 
 import json
 import math
+import operator
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +14,6 @@ import numpy as np
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import text_lines
-
-_LARGEST_ID = 10**12
-_LARGEST_EFFECT = 10**6  # on log p, unless it is infinite
-_VALID = "expected the jsonl of --heatmap-format"
 
 
 def json_line(alignment: Alignment) -> str:
@@ -47,52 +44,34 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
     """Read the alignments of an ``alignments.jsonl`` by their ids.
 
     Raises:
-        UserError: if the file cannot be read, is empty or is not UTF-8, a line is not one of
-            `json_line`'s, or an id occurs twice.
+        UserError: if the file cannot be read, a line is not one of `json_line`'s, or an id occurs
+            twice.
     """
     alignments: dict[int, Alignment] = {}
     for number, line in enumerate(text_lines(path), start=1):
         if not line.strip():
             continue
-        alignment = _from_json(line, f"{path}, line {number}")
+        try:
+            alignment = _from_json(json.loads(line))
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as problem:
+            where = f"{path}, line {number}"
+            raise UserError(f"{where}: not an alignment of --heatmap-format jsonl") from problem
         if alignment.id in alignments:
             raise UserError(f"{path}, line {number}: found id {alignment.id} a second time")
         alignments[alignment.id] = alignment
-    if not alignments:
-        raise UserError(f"{path} is empty; {_VALID}")
     return alignments
+
+
+def _from_json(entry: dict) -> Alignment:
+    source, target, mattered = entry["source"], entry["target"], entry.get("mattered")
+    sizes, score = (len(target), len(source)), entry.get("score")
+    if mattered is not None:
+        mattered = _matrix(mattered, sizes)
+    weights = _matrix(entry["weights"], sizes)
+    return Alignment(source, target, weights, operator.index(entry["id"]), score, mattered=mattered)
 
 
 def _matrix(rows: list, sizes: tuple[int, int]) -> np.ndarray:
     """Return rows as a matrix; without words on one side there are none, or empty ones."""
     matrix = np.array(rows, float)
-    if matrix.size and matrix.shape != sizes:
-        raise ValueError("another shape")
-    return matrix.reshape(sizes)
-
-
-def _are_effects(numbers: np.ndarray) -> bool:
-    return not (np.abs(numbers[np.isfinite(numbers)]) > _LARGEST_EFFECT).any()
-
-
-def _from_json(line: str, where: str) -> Alignment:
-    try:
-        entry = json.loads(line)
-        source, target, number = (entry[key] for key in ("source", "target", "id"))
-        sizes, score = (len(target), len(source)), entry.get("score")
-        weights, mattered = _matrix(entry["weights"], sizes), entry.get("mattered")
-        if mattered is not None:
-            mattered = _matrix(mattered, sizes)
-        is_alignment = (
-            all(isinstance(word, str) for word in (*source, *target))
-            and (type(number) is int and 0 <= number <= _LARGEST_ID)
-            and (score is None or math.isfinite(score))
-            # rounding may slightly exceed 1; NaN, of a broken model, is drawn in red
-            and (np.isnan(weights) | (np.abs(weights - 0.5) <= 0.501)).all()
-            and (mattered is None or _are_effects(mattered))
-        )
-        if not is_alignment:
-            raise ValueError("a word, number or weight is not one")
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as problem:
-        raise UserError(f"{where}: not an alignment; {_VALID}") from problem
-    return Alignment(source, target, weights, number, score, mattered=mattered)
+    return matrix if matrix.size else matrix.reshape(sizes)
