@@ -11,13 +11,11 @@ that goes through a training:
 """
 
 import argparse
-import contextlib
-import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.arguments import PAGE_WEIGHTS
+from fairseq_rnnsearch.arguments import PAGE_WEIGHTS, count_of
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, counted
 from fairseq_rnnsearch.inference.command_options import (
@@ -38,19 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if bool(options.checkpoint) == bool(options.training):
         raise UsageError("give checkpoints, or --training with the folder of a training")
     if options.training:
-        if options.name:
-            raise UsageError("--name: with --training, the checkpoints are named by their updates")
-        most = MOST_CHECKPOINTS if options.moments is None else options.moments
-        if most < 2:
-            raise UsageError(f"--moments {most}: must be 2 or more")
-        chosen = checkpoints_of(options.training, most)
+        chosen = checkpoints_of(options.training, options.moments)
         options.name, options.checkpoint = list(chosen), [str(path) for path in chosen.values()]
-    elif options.moments is not None:
-        raise UsageError("--moments: only with --training")
-    elif len(options.checkpoint) > 2:
-        raise UsageError(f"{len(options.checkpoint)} checkpoints: one, or two side by side")
-    if options.name and len(options.name) != len(options.checkpoint):
-        raise UsageError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
     check_places(options.checkpoint)
     if options.out.is_file() and options.out.suffix != ".html":
         raise UsageError(f"--out {options.out} would be overwritten, and does not end in .html")
@@ -74,7 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         licence=options.licence or _licence(options.checkpoint[0]),
         weights=options.weights,
         is_training=options.training is not None,
-        most_megabytes=options.max_megabytes,
     )
     print(f"{options.out}: {size / 1e6:.1f} MB; open it in a browser", file=sys.stderr)
 
@@ -86,14 +72,6 @@ def _licence(model: str) -> str:
 
     folder = folder_of(model)
     return read_facts(folder).licence if folder else ""
-
-
-def _megabytes(text: str) -> float:
-    """Take the size of a page."""
-    with contextlib.suppress(ValueError):
-        if 0 < float(text) < math.inf:
-            return float(text)
-    raise argparse.ArgumentTypeError(f"{text}: must be a number above 0")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -109,9 +87,9 @@ def _parser() -> argparse.ArgumentParser:
         "checkpoints",
     )  # fmt: skip
     parser.add_argument(
-        "--moments", type=int, metavar="N",
+        "--moments", type=count_of, default=MOST_CHECKPOINTS, metavar="N",
         help="with --training, take at most N checkpoints, closer together at the beginning "
-        f"(default: {MOST_CHECKPOINTS})",
+        "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
     parser.add_argument(
@@ -133,10 +111,6 @@ def _parser() -> argparse.ArgumentParser:
         "--weights", choices=PAGE_WEIGHTS, default="int8",
         help="how parameters are stored: 8 bits with a scale for each row of a matrix, or "
         "unrounded and four times as large (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--max-megabytes", type=_megabytes, default=30, metavar="N",
-        help="refuse to write a larger page (default: %(default)s)",
     )  # fmt: skip
     add_text_options(parser)
     return parser

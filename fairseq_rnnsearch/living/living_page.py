@@ -31,7 +31,6 @@ def write_living_page(
     licence: str = "",
     weights: str = "int8",
     is_training: bool = False,
-    most_megabytes: float = 30,
 ) -> int:
     """Write a page in which models translate, and return its size in bytes.
 
@@ -48,11 +47,10 @@ def write_living_page(
         weights: how parameters are stored: "int8", or "float32", unrounded and four times as large.
         is_training: whether the models are the moments of one training, in order: they share one
             view, in which a slider chooses the moment.
-        most_megabytes: a larger page is not written.
 
     Raises:
-        UserError: if the page cannot compute the models, these do not fit together, the page
-            would be too large, or the file cannot be written.
+        UserError: if the page cannot compute the models, these do not fit together, or the file
+            cannot be written.
     """
     stored = _stored(models, weights)
     options = [model["options"] for model in stored["models"]]
@@ -78,16 +76,6 @@ def write_living_page(
         engine=_engine(),
         notices=_read("notices.txt"),
     )
-    megabytes = len(page) / 1e6
-    if megabytes > most_megabytes:
-        message = (
-            f"{path} would have {megabytes:.1f} MB, more than {most_megabytes:g}: browsers open "
-            f"large pages slowly; --max-megabytes {megabytes + 1:.0f} writes it all the same"
-        )
-        if is_training:
-            fitting = int(len(models) * most_megabytes / megabytes)
-            message += f"; {fitting} of the {len(models)} checkpoints would fit (--moments)"
-        raise UserError(message)
     with replacing(path) as unfinished:
         unfinished.write_bytes(page)
     return len(page)

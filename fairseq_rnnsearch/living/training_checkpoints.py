@@ -13,7 +13,7 @@ MOST_CHECKPOINTS = 20
 _NAMES = {"update": r"checkpoint_\d+_(\d+)\.pt", "epoch": r"checkpoint(\d+)\.pt"}
 
 
-def checkpoints_of(folder: Path, most: int = MOST_CHECKPOINTS) -> dict[str, Path]:
+def checkpoints_of(folder: Path, most: int) -> dict[str, Path]:
     """Return at most so many checkpoints of a training by their names, "update 100" or "epoch 3".
 
     They are in order. Those of updates (``--save-interval-updates``) are preferred to those of
@@ -34,10 +34,10 @@ def checkpoints_of(folder: Path, most: int = MOST_CHECKPOINTS) -> dict[str, Path
     )
 
 
-def evenly_in_log_scale(numbers: Sequence[int], most: int = MOST_CHECKPOINTS) -> list[int]:
-    """Choose at most so many, 2 or more, of increasing numbers, evenly on a logarithmic scale."""
+def evenly_in_log_scale(numbers: Sequence[int], most: int) -> list[int]:
+    """Choose at most so many of increasing numbers, evenly on a logarithmic scale."""
     if len(numbers) <= most:
         return list(numbers)
     first, last = math.log(numbers[0]), math.log(numbers[-1])
-    wanted = (first + (last - first) * place / (most - 1) for place in range(most))
+    wanted = (first + (last - first) * place / max(most - 1, 1) for place in range(most))
     return sorted({min(numbers, key=lambda one: abs(math.log(one) - want)) for want in wanted})
