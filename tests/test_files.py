@@ -13,7 +13,7 @@ import pytest
 from commands import MODEL, PAPER, ROOT
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import remove_unfinished, replacing, text_lines, write_text
+from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 from fairseq_rnnsearch.runs.writing import copy_whole
 
 pytest_plugins = ["trained"]
@@ -71,18 +71,6 @@ def test_a_killed_writer_does_not_keep_its_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_link_stays_and_its_file_is_replaced_unless_it_is_anothers(tmp_path, monkeypatch):
-    file, link = tmp_path / "elsewhere/file", tmp_path / "link"
-    file.parent.mkdir()
-    file.write_text("old")
-    link.symlink_to("elsewhere/file")
-    write_text(link, "new")
-    assert link.is_symlink() and file.read_text() == "new"
-    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
-    write_text(link, "newer")
-    assert not link.is_symlink() and (link.read_text(), file.read_text()) == ("newer", "new")
-
-
 def test_without_locks_everything_stays(tmp_path, monkeypatch):
     def refuse(descriptor, operation):
         raise OSError(95, "Operation not supported")
@@ -92,16 +80,6 @@ def test_without_locks_everything_stays(tmp_path, monkeypatch):
     write_text(tmp_path / "mine", "whole")
     assert remove_unfinished(tmp_path) == 0
     assert abandoned.exists() and (tmp_path / "mine").read_text() == "whole"
-
-
-def test_a_pipe_is_written_to_as_it_is(tmp_path):
-    os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(UserError, match="pipe is a pipe that no program reads"):
-        write_text(tmp_path / "pipe", "text")
-    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-    write_text(tmp_path / "pipe", "text")
-    assert os.read(reader, 9) == b"text"
-    assert (tmp_path / "pipe").is_fifo()
 
 
 @pytest.mark.parametrize("to", ["a pipe", "a file"])
@@ -130,15 +108,6 @@ def test_problems_with_other_files_are_not_the_written_one_s(tmp_path):
         copy_whole(gone, tmp_path / "copy.pt")
     assert caught.value.filename == str(gone)
     assert not any(tmp_path.iterdir())
-
-
-def test_a_line_has_an_end(tmp_path, monkeypatch):
-    monkeypatch.setattr("fairseq_rnnsearch.files._LONGEST_LINE", 3 << 20)
-    (tmp_path / "text").write_bytes(b"a\n" + bytes(4 << 20))
-    lines = text_lines(tmp_path / "text", "--gold")
-    assert next(lines) == "a"
-    with pytest.raises(UserError, match=r"--gold .*text, line 2: is longer than 3 MiB"):
-        next(lines)
 
 
 def test_a_training_leaves_what_others_are_writing(launchpad, small_corpus, tmp_path):

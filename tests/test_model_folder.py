@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import os
 import re
 import shutil
 from dataclasses import fields
@@ -58,7 +57,6 @@ def written(folder, weights="float32", **options):
         True,
         LengthLimit(3.0, 10),
         "some licence",
-        1.5,
     )
     dictionaries = model.encoder.dictionary, model.decoder.dictionary
     write_folder(folder, model, facts, dictionaries, folder.parent, weights=weights)
@@ -98,14 +96,6 @@ def test_a_folder_that_is_exported_again_keeps_its_facts(tmp_path, licence, kept
     _, facts, _ = written(tmp_path / "model")
     to_folder(str(tmp_path / "model"), None, tmp_path / "again", licence=licence)
     assert read_folder(tmp_path / "again").facts == facts._replace(licence=kept)
-
-
-def test_a_link_to_an_empty_folder_stays_one(tmp_path):
-    written(tmp_path / "model")
-    (tmp_path / "new").mkdir()
-    (tmp_path / "link").symlink_to("new")
-    to_folder(str(tmp_path / "model"), None, tmp_path / "link")
-    assert (tmp_path / "link").is_symlink() and read_facts(tmp_path / "new").licence
 
 
 @pytest.mark.parametrize("left_pad_source", [False, True])
@@ -207,39 +197,21 @@ def _codes(name):
 BIAS, MATRIX = "decoder.network.output.bias", "decoder.network.output.weight"
 # how a folder whose list of digests is gone is spoilt, and what is said
 SPOILT = {
-    "no configuration": (lambda folder: (folder / CONFIG).unlink(), "config.json cannot be read"),
     "no JSON": (_cut(CONFIG, 20), "config.json cannot be read"),
-    "a name twice": (
-        lambda folder: (folder / CONFIG).write_text('{"format": 1, "format": 2}'),
-        "config.json cannot be read: an object has the name 'format' more than once",
+    "another format": (_config(lambda c: c.update(format="bert")), '"format" must be'),
+    "no architecture": (
+        _config(lambda c: c.pop("architecture")),
+        "config.json cannot be read: .*architecture",
     ),
-    "a large configuration": (
-        lambda folder: (folder / CONFIG).write_text(" " * 1_000_001),
-        "config.json cannot be read: 1,000,001 bytes",
-    ),
-    "another format": (_config(lambda c: c.update(format="bert")), 'with "format"'),
-    "a language that leads out": (
-        _config(lambda c: c.update(languages=["../en", "fr"])),
-        "languages must be two",
-    ),
-    "no architecture": (_config(lambda c: c.pop("architecture")), "architecture must be a name"),
-    "a licence that is a number": (
-        _config(lambda c: c.update(licence=5)),
-        "licence must be a line",
-    ),
-    "options in a list": (_config(lambda c: c.update(options=[])), "options must be an object"),
+    "options in a list": (_config(lambda c: c.update(options=[])), "config.json cannot be read"),
     "a size that is text": (
         _config(lambda c: c["options"].update(maxout_size="many")),
-        "config.json: options",
+        "config.json hold no model.*maxout",
     ),
-    "sizes that would fill the memory": (
-        _config(lambda c: c["options"].update(decoder_hidden_size=1_000_000)),
-        r"has the sizes .* ask for",
-    ),
-    "a parameter too few": (_parameters(lambda s: s.pop(BIAS)), f"lacks {BIAS}"),
+    "a parameter too few": (_parameters(lambda s: s.pop(BIAS)), f"Missing key.*{BIAS}"),
     "not finite": (
         _parameters(lambda s: s[BIAS].fill(np.nan)),
-        "model.safetensors: .*not finite",
+        "model.safetensors .*not finite",
     ),
     "a word twice": (
         lambda folder: (folder / "dict.fr.txt").write_text("w0 1\n" * 9),
@@ -247,14 +219,10 @@ SPOILT = {
     ),
     "no dictionary": (lambda folder: (folder / "dict.fr.txt").unlink(), "lacks dict.fr.txt"),
     "an unknown option": (_config(lambda c: c["options"].update(layers=2)), "layers"),
-    "truncated": (_cut(PARAMETERS, 300), "model.safetensors cannot be read: .* truncated"),
-    "scales without 8 bits": (
-        _parameters(lambda s: s.update({f"{BIAS}.scale": s[BIAS]})),
-        f"must not have {BIAS}.scale, by the options",
-    ),
+    "truncated": (_cut(PARAMETERS, 300), "model.safetensors and config.json hold no model"),
     "8 bits without scales": (
         _parameters(lambda s: s.update({MATRIX: s[MATRIX].astype(np.int8)})),
-        f"lacks {MATRIX}.scale",
+        f"{MATRIX}.scale",
     ),
     "scales of another size": (
         _parameters(
@@ -262,7 +230,7 @@ SPOILT = {
                 {MATRIX: s[MATRIX].astype(np.int8), f"{MATRIX}.scale": np.ones(3, np.float32)}
             )
         ),
-        r"weight.scale has the sizes \(3,\)",
+        "model.safetensors and config.json hold no model",
     ),
     "a vector in 8 bits": (
         _parameters(
@@ -270,36 +238,11 @@ SPOILT = {
                 {BIAS: s[BIAS].astype(np.int8), f"{BIAS}.scale": np.ones(len(s[BIAS]), np.float32)}
             )
         ),
-        f"must not have {BIAS}.scale",
-    ),
-    "whole numbers": (
-        _parameters(lambda s: s.update({BIAS: s[BIAS].astype(np.int32)})),
-        f"{BIAS} has .* of I32; .* of F32 or F16",
-    ),
-    "a name of another terminal": (
-        _parameters(lambda s: s.update({"x\n\x1b[2J" * 10_000: s[BIAS]})),
-        r"must not have x \ufffd\[2J",
-    ),
-    "more names than fit": (
-        _parameters(lambda s: s.update({"x" * 1_000_000: np.zeros(0)})),
-        "names more than a model has",
-    ),
-    "a pointer of Git LFS": (
-        lambda folder: (folder / PARAMETERS).write_text("version https://git-lfs.github.com/spec"),
-        "no safetensors file .such as a pointer of Git LFS",
-    ),
-    "a file without end": (lambda folder: os.truncate(folder / PARAMETERS, 2**40), "bytes, which"),
-    "a dictionary without end": (
-        lambda folder: os.truncate(folder / "dict.fr.txt", 2**40),
-        "dict.fr.txt cannot be read: .* bytes, which",
+        f"size mismatch for {BIAS}",
     ),
     "a folder for a file": (
         lambda folder: ((folder / PARAMETERS).unlink(), (folder / PARAMETERS).mkdir()),
-        "model.safetensors cannot be read: Is a directory",
-    ),
-    "a language longer than a file's name": (
-        _config(lambda c: c.update(languages=["\u4e00" * 99, "fr"])),
-        "languages must be two",
+        "lacks model.safetensors",
     ),
     "codes of another folder": (_codes("../codes"), "bpe_codes must name a file"),
     "codes that are missing": (_codes("codes.en"), "lacks codes.en"),
@@ -359,9 +302,6 @@ def test_a_folder_that_is_there_is_not_written_over(tmp_path):
     with pytest.raises(UserError, match=r"--out .*model: is there already"):
         written(tmp_path / "model")
     assert [path.name for path in tmp_path.rglob("*")] == ["model", "mine"]
-    (tmp_path / "link").symlink_to(tmp_path / "gone")
-    with pytest.raises(UserError, match=r"link is a link to .*gone, which does not exist"):
-        written(tmp_path / "link")
 
 
 def _found(model, sentences):
@@ -470,14 +410,6 @@ def test_codes_named_like_another_file_survive_the_export(stranger, tmp_path):
     (stranger / "codes.en").replace(stranger / CARD)
     to_folder(str(stranger), None, tmp_path / "new")
     assert load(tmp_path / "new").translate("I lost my keys.", beam=2).text
-
-
-def test_what_is_no_codes_is_not_passed_on(stranger, tmp_path):
-    (stranger / "codes.en").unlink()
-    (stranger / "codes.en").symlink_to("/etc/passwd")
-    with pytest.raises(UserError, match=r"codes.en, line 1: .* is not a pair"):
-        to_folder(str(stranger), None, tmp_path / "new")
-    assert not (tmp_path / "new").exists()
 
 
 def test_a_checkpoint_has_an_architecture_of_ours(stranger, tmp_path):

@@ -2,11 +2,7 @@
 
 import ast
 import gzip
-import os
 import pickle
-import re
-import shutil
-import signal
 import subprocess
 import sys
 import zipfile
@@ -23,10 +19,6 @@ from fairseq import checkpoint_utils, utils
 from models import checkpoint_state
 from omegaconf import OmegaConf
 
-import fairseq_rnnsearch
-from fairseq_rnnsearch import load
-from fairseq_rnnsearch.data.checksums import check_checksum
-from fairseq_rnnsearch.data.plain_text import settings_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides, read_value
@@ -287,42 +279,3 @@ def test_options_of_every_command(barely_trained, tmp_path, trace):
         assert "is not a value" in message or "must be a dictionary" in message, message
     assert not trace.exists()
     assert not list(tmp_path.rglob("*.pt"))
-
-
-# --- what is not a plain file ---------------------------------------------------------------------
-
-PACKAGED = Path(fairseq_rnnsearch.__file__).parent / "pretrained" / "en-fr"
-READERS = {
-    **{name: load for name in ("config.json", "preprocessing.json", "model.safetensors")},
-    **{name: load for name in ("dict.en.txt", "codes.fr")},
-    "SHA256SUMS": lambda folder: check_checksum(folder / "dict.en.txt", "fairseq-preprocess"),
-    "model.pt": lambda folder: read_checkpoint(folder / "model.pt"),
-}
-
-
-@pytest.mark.parametrize("kind", ["a pipe", "a device"])
-@pytest.mark.parametrize("name", READERS)
-def test_a_folder_s_pipes_and_devices_are_refused(name, kind, tmp_path):
-    """A pipe would be waited for, and /dev/zero would fill the memory."""
-    folder = tmp_path / "folder"
-    shutil.copytree(PACKAGED, folder)
-    (folder / name).unlink(missing_ok=True)
-    if kind == "a pipe":
-        os.mkfifo(folder / name)
-    else:
-        (folder / name).symlink_to("/dev/zero")
-    signal.alarm(60)  # ends the tests where a reader waits
-    try:
-        with pytest.raises(UserError, match=re.escape(str(folder))):
-            READERS[name](folder)
-    finally:
-        signal.alarm(0)
-
-
-@pytest.mark.parametrize("name", ["SHA256SUMS", "codes.en", "config.json", "preprocessing.json"])
-def test_a_folder_s_small_files_are_small(name, tmp_path):
-    shutil.copytree(PACKAGED, tmp_path / "folder")
-    os.truncate(tmp_path / "folder" / name, 2**40)  # takes no place on the disk
-    read = settings_of if name == "preprocessing.json" else READERS.get(name, load)
-    with pytest.raises(UserError, match=f"{name}.*1,099,511,627,776 bytes"):
-        read(tmp_path / "folder")

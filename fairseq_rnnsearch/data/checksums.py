@@ -12,12 +12,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import open_plain, read_plain_text, write_text
+from fairseq_rnnsearch.files import write_text
 
 FILE_NAME = "SHA256SUMS"
 _KINDS = ("dict.*.txt", "*.bin", "*.idx")
 
-_LARGEST = 2**24  # bytes of a list
 _LINE = re.compile(r"([0-9a-f]{64}) [ *]([^/\s]+)")
 
 
@@ -66,18 +65,15 @@ def check_checksum(path: str | os.PathLike[str], writer: str = "fairseq-preproce
     """
     path = Path(path)
     known = path.with_name(FILE_NAME)
-    try:
-        expected = _read(known).get(path.name)
-        if expected is not None and digest(path) != expected:
-            raise UserError(
-                f"{path} is not as {writer} wrote it (its sha256 differs from the one "
-                f"in {known.name}): make the folder again, or, if you changed it on purpose, "
-                f"remove its line from {known}"
-            )
-    except FileNotFoundError:
+    if not known.exists():
         return
-    except OSError as problem:
-        raise UserError(f"{problem.filename} cannot be read: {problem.strerror}") from problem
+    expected = _read(known).get(path.name)
+    if expected is not None and digest(path) != expected:
+        raise UserError(
+            f"{path} is not as {writer} wrote it (its sha256 differs from the one "
+            f"in {known.name}): make the folder again, or, if you changed it on purpose, "
+            f"remove its line from {known}"
+        )
 
 
 def check_split(folder: Path, split: str, languages: Iterable[str]) -> None:
@@ -98,27 +94,18 @@ def check_split(folder: Path, split: str, languages: Iterable[str]) -> None:
 def _read(known: Path) -> dict[str, str]:
     """Read the digests of a list, by the names of the files."""
     digests: dict[str, str] = {}
-    try:
-        text = read_plain_text(known, _LARGEST)
-    except UnicodeDecodeError as problem:
-        raise UserError(
-            f"{known} is not a list of sha256sum; remove it or make it again"
-        ) from problem
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line:
-            continue
+    for number, line in enumerate(known.read_bytes().decode(errors="replace").splitlines(), 1):
         entry = _LINE.fullmatch(line)  # such as 3a7b...  dict.en.txt
-        if not entry or digests.setdefault(entry[2], entry[1]) != entry[1]:
-            wrong = (
-                "is listed before, with another digest" if entry else "is not a line of sha256sum"
-            )
+        if not entry:
             raise UserError(
-                f"{known}, line {number}: {line!r:.80} {wrong}; remove the list or make it again"
+                f"{known}, line {number}: {line!r:.80} is not a line of sha256sum; remove the list "
+                "or make it again"
             )
+        digests[entry[2]] = entry[1]
     return digests
 
 
 def digest(path: Path) -> str:
     """Return the SHA-256 of a file."""
-    with open_plain(path) as file:
+    with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -82,10 +82,7 @@ class _Stream:
         """Tell whether a line, or the end, can be read without waiting for the writer."""
         if b"\n" in self._held:
             return True
-        try:
-            return bool(select.select([self._descriptor], [], [], 0)[0])
-        except (OSError, ValueError):  # reading reports the error
-            return True
+        return bool(select.select([self._descriptor], [], [], 0)[0])
 
 
 @contextlib.contextmanager
@@ -93,10 +90,7 @@ def _opened(path: str, name: str) -> Iterator[_Stream]:
     if path == "-":
         yield _Stream(0, name)
         return
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-    except OSError as problem:
-        raise UserError(f"{name}: {problem.strerror}") from problem
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         yield _Stream(descriptor, name)
     finally:

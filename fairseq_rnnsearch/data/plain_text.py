@@ -30,7 +30,7 @@ import regex
 
 from fairseq_rnnsearch.data import reversible
 from fairseq_rnnsearch.errors import UserError, as_text
-from fairseq_rnnsearch.files import read_json, write_text
+from fairseq_rnnsearch.files import write_text
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +52,6 @@ _BETWEEN_SENTENCES = regex.compile(
     rf"""(?<=[.!?…؟।۔։።။។]["'”’»)\]]*)(?<!{_ABBREVIATION})\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
-_LARGEST_SETTINGS = 2**20
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 
 
@@ -236,10 +235,10 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     """
     path = folder / FILE_NAME
     try:
-        languages = read_json(path, _LARGEST_SETTINGS)
+        languages = json.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, RecursionError) as problem:
+    except ValueError as problem:
         raise UserError(f"{path} cannot be read: {problem}") from problem
     if not isinstance(languages, dict) or not all(isinstance(v, dict) for v in languages.values()):
         raise UserError(f'{path}: must be an object like {{"en": {{"tokenizer": "moses"}}}}')

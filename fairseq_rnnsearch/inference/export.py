@@ -17,7 +17,7 @@ from pathlib import Path
 from fairseq_rnnsearch.arguments import WEIGHTS
 from fairseq_rnnsearch.command_line import parser_of, path_name, program
 from fairseq_rnnsearch.errors import UsageError, UserError, as_text, option_of
-from fairseq_rnnsearch.files import refuse_link_to_nothing, text_lines
+from fairseq_rnnsearch.files import text_lines
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
 
@@ -35,7 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from fairseq_rnnsearch.inference import conversion
 
     if options.to_checkpoint:
-        refuse_link_to_nothing(options.to_checkpoint)
         if options.to_checkpoint.exists():
             raise UserError(
                 f"--to-checkpoint {options.to_checkpoint}: is there already; name a new file"

@@ -39,7 +39,7 @@ from fairseq_rnnsearch.data.plain_text import (
     write_settings,
 )
 from fairseq_rnnsearch.errors import UsageError, UserError
-from fairseq_rnnsearch.files import make_folder, replacing, write_text
+from fairseq_rnnsearch.files import replacing, write_text
 from fairseq_rnnsearch.inference.command_options import MixedParser
 
 _AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break
@@ -241,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.merges and not any(path.stem == "train" for path in options.files):
         raise UsageError("--merges learns from the training text: name a file train.LANGUAGE")
     try:
-        make_folder(options.out)
+        options.out.mkdir(parents=True, exist_ok=True)
         described = {} if options.join else _described(options, rules_of)
         with tempfile.TemporaryDirectory(dir=options.out) as folder:
             unfinished = Path(folder)  # all files get their place together

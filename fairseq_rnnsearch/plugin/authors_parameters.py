@@ -15,7 +15,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.data import compatibility
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import make_folder, replacing, text_lines
+from fairseq_rnnsearch.files import replacing, text_lines
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
 
@@ -140,7 +140,7 @@ def import_parameters(
         state = state_dict_from_groundhog(archive)
     words = source_words, target_words
     dictionaries = [_dictionary(*of_side) for of_side in zip(_symbols(state), words, strict=True)]
-    make_folder(out.parent)
+    out.parent.mkdir(parents=True, exist_ok=True)
     for language, dictionary in zip(languages, dictionaries, strict=True):
         with replacing(out.parent / f"dict.{language}.txt") as path:
             dictionary.save(str(path))

@@ -9,7 +9,6 @@ from pathlib import Path
 from fairseq.dataclass.configs import CheckpointConfig
 
 from fairseq_rnnsearch.errors import UserError, option_of
-from fairseq_rnnsearch.files import refuse_link_to_nothing
 from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, read_checkpoint, verify
 
 logger = logging.getLogger(__name__)
@@ -29,7 +28,6 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
             new training would overwrite what is in --save-dir.
     """
     for path in _checkpoints(cfg.save_dir):
-        refuse_link_to_nothing(Path(path))
         if not os.path.isfile(path):
             raise UserError(
                 f"checkpoint {path} is not a plain file, and a checkpoint of this training would "

@@ -9,9 +9,7 @@ crafted file can still exhaust the memory; the manual's page on security says so
 
 import argparse
 import contextlib
-import io
 import os
-import pickletools
 import re
 import zipfile
 from collections.abc import Callable, Iterator
@@ -22,14 +20,11 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import OmegaConf
-from torch import Tensor
 
 from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.removed_options import drop_removed
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
-from fairseq_rnnsearch.files import open_plain
 
-_LONGEST_NAME = 500  # characters of a class, with its module
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 ADVICE = "; an older checkpoint may be whole"
 
@@ -39,8 +34,6 @@ JUDGEMENT = (  # of validations
     "criterion.cost_scale",
 )
 OF_CONFIGURATION = ("model.decoder_order", "lr_scheduler._name", *JUDGEMENT)
-# options of models that say how large they are; each parameter has such an axis, or is of a layer
-_SIZE = re.compile(r"(encoder|decoder|attention|maxout)_(\w+_)?(dim|size|layers)")
 
 
 class Refused(Exception):
@@ -54,8 +47,8 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Any:
         UserError: if the file is damaged, not a checkpoint, or holds more than tensors and plain
             values.
     """
-    with _explained(path), open_plain(path) as file:
-        _refuse_long_names(file, is_archive=_verify(file, path))
+    with _explained(path), open(path, "rb") as file:
+        _verify(file, path)
         with torch.serialization.safe_globals(_OLDER):
             return torch.load(file, map_location="cpu", weights_only=True)
 
@@ -66,7 +59,7 @@ def verify(path: str) -> None:
     Raises:
         UserError: when the file cannot be read, or a part is not what was written.
     """
-    with _explained(path), open_plain(path) as file:
+    with _explained(path), open(path, "rb") as file:
         is_archive = _verify(file, path)
     if not is_archive:
         read_checkpoint(path)
@@ -88,29 +81,6 @@ def _verify(file: IO[bytes], path: str | os.PathLike[str]) -> bool:
                 )
         file.seek(0)
     return is_archive
-
-
-def _refuse_long_names(file: IO[bytes], is_archive: bool) -> None:
-    """Refuse a class with a name that no class has.
-
-    torch searches its message about a foreign class in a time that grows with the square of the
-    name's length: minutes for 100,000 characters, for a larger file days.
-
-    Raises:
-        Refused: there is one.
-        ValueError: the file is damaged.
-    """
-    if is_archive:
-        with zipfile.ZipFile(file) as archive:
-            names = [name for name in archive.namelist() if name.endswith("data.pkl")]
-            pickles = [io.BytesIO(archive.read(name)) for name in names]
-    else:
-        pickles = 5 * [file]  # one after the other; the fourth is the checkpoint
-    for one in pickles:
-        for opcode, argument, _ in pickletools.genops(one):
-            if opcode.name == "GLOBAL" and len(argument) > _LONGEST_NAME:
-                raise Refused(f"it holds a class with a name of {len(argument):,} characters")
-    file.seek(0)
 
 
 def load_as_data(
@@ -151,21 +121,9 @@ def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) 
         for name in OF_CONFIGURATION:
             extra_state[name] = cfg and OmegaConf.select(cfg, name)
         extra_state["has_optimizer"] = bool(state.get("last_optimizer_state"))
-        _refuse_forged_sizes(cfg and OmegaConf.select(cfg, "model"), model)
         extra_state["ema_is_new"] = "ema" not in extra_state
         extra_state.setdefault("ema", dict(model))
         return state
-
-
-def _refuse_forged_sizes(options: Any, parameters: dict[str, Tensor]) -> None:
-    """Refuse options whose model would be far larger than the parameters, before it is built."""
-    options = vars(options) if isinstance(options, argparse.Namespace) else options or {}
-    count = sum(
-        min(x.numel(), x.untyped_storage().nbytes() // x.itemsize) for x in parameters.values()
-    )
-    for name, value in options.items():
-        if _SIZE.fullmatch(name) and isinstance(value, int) and value > count:
-            raise Refused(f"holds {count} parameters, too few for {name} {value}")
 
 
 def check_registered(model: Any) -> None:

@@ -17,10 +17,10 @@ import re
 import socket
 import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import read_plain_text
 
 logger = logging.getLogger(__name__)
 
@@ -154,7 +154,7 @@ def _leads_to(lock: _Lock, folder: str) -> bool:
 
 def _holder(folder: str) -> str:
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        text = read_plain_text(os.path.join(folder, NAME), 200)
+        text = Path(folder, NAME).read_text("utf-8")
         if re.fullmatch(r"process \d+ on [\w.-]+", text):
             return f" ({text})"
     return ""

@@ -31,7 +31,7 @@ from fairseq_rnnsearch.alignment.figures.pictures import FORMATS as PICTURES
 from fairseq_rnnsearch.alignment.figures.pictures import PLAIN, Look
 from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import give_up, make_folder, remove_unfinished, replacing, write_text
+from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
 TEXT_WIDTH = 120
 
@@ -112,7 +112,7 @@ class Gallery:
         self._unfinished: list[Path] = []
 
     def __enter__(self) -> Gallery:
-        make_folder(self._folder)
+        self._folder.mkdir(parents=True, exist_ok=True)
         remove_unfinished(self._folder)
         with contextlib.ExitStack() as files:
             for name in LINES:
@@ -132,7 +132,7 @@ class Gallery:
         with self._files:
             if kind is not None:
                 for path in self._unfinished:
-                    give_up(path)
+                    path.unlink(missing_ok=True)
             elif self._page and not self._page.is_empty:
                 self._page.finish()
 

@@ -18,7 +18,7 @@ from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.heatmap import save_heatmap
 from fairseq_rnnsearch.alignment.figures.pictures import PLAIN, Look
 from fairseq_rnnsearch.errors import training_goes_on
-from fairseq_rnnsearch.files import make_folder, remove_unfinished, replacing
+from fairseq_rnnsearch.files import remove_unfinished, replacing
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -59,7 +59,7 @@ class Series:
                 be written.
         """
         folder = self.folder / f"epoch{epoch:03d}"
-        make_folder(folder)
+        folder.mkdir(parents=True, exist_ok=True)
         for one in (self.folder, *self.folder.glob("epoch*")):
             remove_unfinished(one)  # what an earlier run drew when it was killed
         pictures = {}

@@ -18,7 +18,6 @@ from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.pictures import Look, title_of
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.errors import UserError, option_of, training_goes_on
-from fairseq_rnnsearch.files import make_folder
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
@@ -111,7 +110,7 @@ class Heatmaps:
         if not self._cfg.heatmap_dir:
             self._refuse_options("nothing is drawn without --heatmap-dir DIR")
         elif self._translations is None:
-            make_folder(Path(self._cfg.heatmap_dir))
+            Path(self._cfg.heatmap_dir).mkdir(parents=True, exist_ok=True)
             self._translations = []
             at_the_end(self._draw_translations)
 
