@@ -16,7 +16,6 @@ from fairseq_rnnsearch.training import estimate
 from fairseq_rnnsearch.training.__main__ import main
 from fairseq_rnnsearch.training.settings import Naming, Settings, check, in_environment, read
 from fairseq_rnnsearch.training.steps import log
-from fairseq_rnnsearch.training.writing_systems import Text
 
 RUNS = Path(__file__).resolve().parents[1] / "runs"
 
@@ -27,7 +26,7 @@ def plan(work: str, *counts: str) -> None:
     settings = Settings(**read(in_environment(os.environ, naming), naming))
     check(settings, naming)
     train, test, *sides = map(int, counts)
-    source, target = (Text(*side, unspaced=False, chinese=False) for side in (sides[:3], sides[3:]))
+    source, target = (estimate.Text(*side) for side in (sides[:3], sides[3:]))
     for line in estimate.plan(Path(work), settings, (source, target), train, train, test):
         log(line)
 

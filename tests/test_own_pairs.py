@@ -15,9 +15,8 @@ from commands import run_process
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.training import split
-from fairseq_rnnsearch.training.estimate import duration
+from fairseq_rnnsearch.training.estimate import describe, duration
 from fairseq_rnnsearch.training.pairs import read_columns, read_two_files
-from fairseq_rnnsearch.training.writing_systems import describe
 
 LANGUAGES = ("en", "fr")
 
@@ -41,7 +40,7 @@ def test_plain_and_packed_files_are_read_alike(file):
         assert (read.kept, read.read) == (kept, 4)
         assert read.left_out == {"an empty side": 1}
         (note,) = read.notes
-        assert f"t.fr{end}: 1 line with a tab" in note and "the first is line 2" in note
+        assert f"t.fr{end}: 1 line with a tab" in note
     columns = read_columns(file("t.tsv.gz", "a b\tA\tTom\nno tab\nc\tB\nd \t\n"))
     assert columns.kept == [("a b", "A"), ("c", "B")] and columns.read == 4
     assert columns.left_out == {"no tab": 1, "an empty side": 1}
@@ -51,23 +50,12 @@ def test_plain_and_packed_files_are_read_alike(file):
 NONE = {
     "other lengths": ("a\nb\nc\n", "A\n", r"t.fr has 1 line but .*t.en has 3 lines; each line"),
     "other lengths, the other way": ("a\n", "A\nB\n", r"t.en has 1 line but .*t.fr has 2 lines"),
-    "two columns": (
-        "a\tA\nb\tB\nc\n",
-        "A\nB\nC\n",
-        r"t.en: 2 of its 3 lines have a tab; .*--pairs",
-    ),
     "nothing": ("", "A\n", r"t.en is empty; expected a sentence in each line"),
-    "no text": (b"\xff\xfea\0", "A\n", r"t.en starts with a UTF-16 byte order mark"),
+    "no text": (b"\xff\xfea\0", "A\n", r"t.en, line 1, byte 1: byte 0xff is not valid UTF-8"),
     "half a gzip file": (
         gzip.compress(b"a\n" * 99)[:-9],
         "A\n",
         r"t.en cannot be read: broken packed file",
-    ),
-    "a zip archive": (b"PK\x03\x04", "A\n", r"t.en is a zip archive; unpack it"),
-    "a bomb": (
-        gzip.compress((b"a" * 1023 + b"\n") * 2**17),
-        "A\n",
-        r"t.en unpacks to more than 100 times",
     ),
 }
 
@@ -86,28 +74,6 @@ def test_one_column_is_no_file_of_pairs(file):
         read_columns(file("t.tsv", "a\tA\nb\nc\n"))
 
 
-TEXTS = {  # unspaced and chinese, as people would say it of the text
-    "English": (["A man rides a horse."], False, False),
-    "Korean": (["남자가 말을 타고 있다."], False, False),
-    "Chinese": (["一个男人骑着马。", "天气很好，我们去公园。"], True, True),
-    "short Chinese": (["谢谢！", "你好。"], True, True),
-    "Chinese cut into words": (["一个 男人 骑着 马 。", "天气 很 好 。"], False, True),
-    "Chinese with a name": (["我在 London 见过他一次。"], True, True),
-    "Japanese": (["男の人が馬に乗っています。"], True, False),
-    "Japanese, mostly of Chinese signs": (["東京都庁前駅で待つ。"], True, False),
-    "Thai": (["ผู้ชายกำลังขี่ม้า", "วันนี้อากาศดีมาก เราไปสวนสาธารณะกัน"], True, False),
-    "Greek": (["Ένας άντρας ιππεύει ένα άλογο."], False, False),
-}
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_whether_words_are_parted_by_spaces(name):
-    sentences, unspaced, chinese = TEXTS[name]
-    text = describe(sentences)
-    assert (text.unspaced, text.chinese) == (unspaced, chinese)
-    assert text.characters == sum(len(sentence.replace(" ", "")) for sentence in sentences)
-
-
 def options(file, pairs):
     text = "".join(f"{source}\t{target}\n" for source, target in pairs)
     return argparse.Namespace(pairs=file("t.tsv", text), valid=None, test=None)
@@ -123,7 +89,7 @@ def test_what_is_left_out_is_counted_once(file, capsys):
         name: describe(side)
         for name, side in zip(("en", "fr"), zip(*corpus.kept, strict=True), strict=True)
     }
-    split.leave_out_unequal(corpus, tuple(texts.values()))
+    split.leave_out_unequal(corpus)
     splits = split.split(corpus, given, LANGUAGES, seed=1)
     split.show(corpus, splits, texts)
     assert corpus.read == 65 and corpus.left_out["an empty side"] == 1
@@ -131,7 +97,7 @@ def test_what_is_left_out_is_counted_once(file, capsys):
     # What was read is in a part, or has been left out for one reason.
     assert sum(map(len, splits.values())) + corpus.left_out.total() == 65
     said = capsys.readouterr().err
-    assert "1 duplicate pair kept" in said and corpus.left_out[split.HELD_OUT] > 0
+    assert corpus.left_out[split.HELD_OUT] > 0
     assert f"{corpus.left_out[split.HELD_OUT]} pairs with a source sentence that is held" in said
     for part in ("valid", "test"):
         assert not {s for s, _ in splits[part]} & {s for s, _ in splits["train"]}
@@ -159,16 +125,6 @@ def test_what_is_held_out_follows_from_the_seed_alone(file, monkeypatch):
     splits = [split.split(split.read_corpus(given), given, LANGUAGES, seed) for seed in (1, 1, 2)]
     assert splits[0] == splits[1] != splits[2]
     assert len(splits[0]["valid"]) == len(splits[0]["test"]) == 2
-
-
-def test_a_corpus_that_is_given_twice_is_refused(file):
-    pairs = [(f"a {n}", f"a {n}" if n else "b") for n in range(9)]
-    with pytest.raises(UserError, match="the same text in all pairs"):
-        split.read_corpus(options(file, pairs[1:]))
-    corrections = split.read_corpus(options(file, pairs))
-    assert corrections.notes == ["source and target are the same in 8 pairs"]
-    pairs = [("a", "a"), *[(f"a {n}", "b") for n in range(9)]]
-    assert not split.read_corpus(options(file, pairs)).notes
 
 
 @pytest.mark.parametrize("name", ["t.en.bz2", "t.en.xz", "t.en.lzma"])
@@ -209,45 +165,6 @@ def test_a_line_that_is_no_text_is_left_out_and_counted(file):
     assert "t.en, line 7, byte 2: a carriage return" in note
     with pytest.raises(UserError, match=r"line 1, byte 4: .*UTF-8.* \(and 199 other lines\)"):
         read_two_files(file("t.en", b"\n".join([b"caf\xe9"] * 200)), target)
-
-
-@pytest.mark.parametrize("name", ["sent_7", "https://x.org/a", "doc1.12", "en", "en_GB", "sr-Latn"])
-def test_names_before_sentences_are_no_sentences(name, file):
-    source, target = "The cat sleeps.", "Le chat dort."
-    for columns, number in (((name, source, target), 1), ((source, name, target), 2)):
-        with pytest.raises(UserError, match=rf"column {number} has names \({name}\) in 9 of 9"):
-            read_columns(file("t.tsv", ("\t".join(columns) + "\n") * 9))
-    assert len(read_columns(file("t.tsv", f"{name}\t{target}\n" * 9)).kept) == 9
-
-
-def test_numbers_are_no_sentences(file):
-    table = "".join(f"{n}\tThe cat {n} sleeps.\tLe chat {n} dort.\n" for n in range(1001, 1009))
-    with pytest.raises(UserError, match=r"column 1 has numbers \(1001\) in 8 of 8 lines"):
-        read_columns(file("t.tsv", table))
-
-
-PREPARED = "jou@@ rs,aujourd &apos;hui,▁un,vingt @-@ deux,un ##e,l'￭ un,Ġun,&#39;,un .".split(",")
-
-
-@pytest.mark.parametrize("sign", PREPARED)
-def test_prepared_text_is_noted(sign, file):
-    pairs = read_columns(file("t.tsv", f"a\tA {sign} b\n" * 9))
-    assert "9 pairs look prepared already, such as " in pairs.notes[0]
-    assert f"A {sign} b" in pairs.notes[0]
-    assert not read_columns(file("t.tsv", "A – B, c…\tWhat? # 3 . « d » & ; e\n")).notes
-    assert not read_columns(file("t.tsv", f"a\tA {sign} b\n" + "a\tb\n" * 9)).notes
-
-
-@pytest.mark.parametrize("headings", ["source\ttarget", "en\tfr", "English\tTranslation"])
-def test_headings_and_quotation_marks_of_a_table_are_noted(headings, file):
-    rows = "".join(f'"A ""cat"" {n}."\t"Un chat {n}."\n' for n in range(9))
-    of_headings, of_marks = read_columns(file("t.tsv", f"{headings}\n{rows}")).notes
-    assert (
-        f"the first pair, {' and '.join(headings.split())}, looks like the headings" in of_headings
-    )
-    assert '9 pairs with quotation marks around both sides, such as "A ""cat"" 0.":' in of_marks
-    assert not read_columns(file("t.tsv", 'He said "no".\t"Non"\n' * 9)).notes
-    assert not read_columns(file("t.tsv", '"No."\t"Non."\n' + "A cat.\tUn chat.\n" * 9)).notes
 
 
 def test_too_few_pairs_are_refused(file):

@@ -205,9 +205,6 @@ COMMANDS = {  # words of each command, and parts of its one line
     "rnnsearch-export en-fr --out=@new --data=@data": ["--data @data: the model "],
     "rnnsearch-export en-fr --to-checkpoint=@two": ["@two: is there already; name a new file"],
     "rnnsearch-living en-fr --out=@two": ["@two would be overwritten"],
-    f"{_TRAIN_FILES} --languages fr,en": ["--languages fr,en: the files are en,fr"],
-    f"{_TRAIN_FILES} --work=@two": ["@two is no folder; name one, or a new one"],
-    f"{_TRAIN_FILES} --user-dir=@two": ["--user-dir @two: must be a folder with a plugin of"],
     f"{_TRAIN_FILES} --beam 0": ["--beam 0: must be a whole number of 1 or more"],
     "rnnsearch-check @two": ["@two: expected FILE.py:NAME or FILE.py"],
 }  # fmt: skip

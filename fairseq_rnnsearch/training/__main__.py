@@ -10,7 +10,7 @@ says what would be done, and how much time, disk and memory it takes.
 
 The size of the model, the subwords and the training follow from the number of pairs: the defaults
 below are for 100,000, and the manual's page train.md has a table. Each can be set instead.
-Text without spaces between words, such as Chinese, Japanese and Thai, is trained by characters.
+Text without spaces between words, such as Chinese, Japanese and Thai, needs --tokenizer character.
 If it is interrupted, start the same command again. Afterwards rnnsearch-translate, rnnsearch-align
 and rnnsearch-export take the folder.
 """
@@ -26,10 +26,9 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_rnnsearch.command_line import parser_of, program, usage
-from fairseq_rnnsearch.data.corpus import NO_LANGUAGES, check_parallel, is_language
-from fairseq_rnnsearch.errors import UsageError, UserError, option_of
+from fairseq_rnnsearch.data.corpus import check_parallel, is_language
+from fairseq_rnnsearch.errors import UsageError, option_of
 from fairseq_rnnsearch.training import estimate
-from fairseq_rnnsearch.training.pairs import Pair
 from fairseq_rnnsearch.training.settings import (
     FIELDS,
     OF_SIDES,
@@ -37,16 +36,14 @@ from fairseq_rnnsearch.training.settings import (
     Settings,
     as_argument,
     check,
-    check_tokenizers,
     for_corpus,
     groups,
     in_environment,
     read,
 )
-from fairseq_rnnsearch.training.split import PARTS, Parts, file_of, read_parts, write_parts
+from fairseq_rnnsearch.training.split import PARTS, Parts, read_parts, write_parts
 from fairseq_rnnsearch.training.stages import Training
 from fairseq_rnnsearch.training.steps import Step, Work, log
-from fairseq_rnnsearch.training.writing_systems import describe
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STAGES = ("text", "training", "translation")
@@ -70,8 +67,6 @@ def main(
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
     options = _parser().parse_args(arguments)
-    if not (options.user_dir / "__init__.py").is_file():
-        raise UserError(f"--user-dir {options.user_dir}: must be a folder with a plugin of fairseq")
     naming = Naming(environment is not None, _languages(options))
     texts = in_environment(environment, naming) if environment is not None else {}
     texts |= {name: text for name in FIELDS if (text := getattr(options, name)) is not None}
@@ -87,12 +82,9 @@ def main(
     else:
         log(f"reading {options.pairs or f'{options.source} and {options.target}'}")
         parts = read_parts(options, naming.languages, given.get("seed", 1))
-        settings = for_corpus(given, parts.pairs, parts.texts)
-        check_tokenizers(settings, parts.texts, naming)
+        settings = for_corpus(given, parts.pairs)
     with usage():
         check(settings, naming)
-        if parts and not any(_may_fit(pair, settings.longest) for pair in parts.splits["train"]):
-            raise UserError(f"{naming.shown('longest', settings.longest)}: every pair is longer")
     if parts:
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
         for line in estimate.plan(work.folder, settings, parts.texts, *sizes):
@@ -106,8 +98,6 @@ def main(
     corpus = (options.corpus or work.folder / "corpus").absolute()
     training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
     training.models()  # those of an ensemble are there
-    if importlib.util.find_spec("fairseq"):
-        training.check_train_options()
     if options.dry_run:
         log("nothing was done (--dry-run)")
         return
@@ -143,66 +133,31 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
     print(f"a page that translates, for any browser: {training.page}")
 
 
-def _may_fit(pair: Pair, longest: int) -> bool:
-    """Tell whether no side has more words; it may have more pieces."""
-    return not longest or all(len(side.split()) <= longest for side in pair)
-
-
 def _languages(options: argparse.Namespace) -> tuple[str, str]:
     """Return the languages with underscores: fairseq would take a hyphen for the source's end.
 
     Raises:
         UsageError: options do not go together, or name no two languages.
-        UserError: a file is not there.
     """
-    _check_together(options)
-    names, said = _names_of_languages(options)
-    source, *rest = (name.strip().replace("-", "_") for name in names)
-    if len(rest) != 1 or source == rest[0] or not all(map(is_language, (source, *rest))):
-        raise UsageError(f"{said} two languages, such as en and pt-BR")
-    languages = source, rest[0]
-    _check_present(options, languages)
-    return languages
-
-
-def _check_together(options: argparse.Namespace) -> None:
-    """Check that the options name one text."""
-    given = [options.pairs, options.source or options.target, options.corpus]
-    if sum(map(bool, given)) > 1:
-        raise UsageError("--pairs, --corpus, and --source with --target exclude each other")
-    if not any(given) or bool(options.source) != bool(options.target):
+    texts = [options.pairs, options.corpus, options.source and options.target]
+    if sum(map(bool, texts)) != 1 or bool(options.source) != bool(options.target):
         raise UsageError(
-            "--source and --target name the two text files, or --pairs one of two columns"
+            "--source and --target name the two text files, or --pairs one of two columns, or"
+            " --corpus a folder"
         )
     if options.corpus and (options.valid or options.test):
         raise UsageError("--valid and --test go without --corpus, which has its own")
-
-
-def _names_of_languages(options: argparse.Namespace) -> tuple[list[str], str]:
-    """Return the names as they are given, and what a message says of the place where they are."""
     files = [options.source, options.target] if options.source else []
-    suffixes = [suffix[1] if (suffix := _SUFFIX.search(file.name)) else "" for file in files]
+    names = [suffix[1] for file in files if (suffix := _SUFFIX.search(file.name))]
     if options.languages or not files:
         names = (options.languages or "").split(",")
-        if suffixes and names == suffixes[::-1]:
-            raise UsageError(f"--languages {options.languages}: the files are {','.join(suffixes)}")
-        return names, "--languages must name"
-    if wrong := NO_LANGUAGES.intersection(suffixes):
-        raise UsageError(f"the suffix {min(wrong)} is not a language: give --languages en,fr")
-    return suffixes, "the suffixes of the files must be"
-
-
-def _check_present(options: argparse.Namespace, languages: tuple[str, str]) -> None:
-    """Check that there are the files that the options and the languages name."""
-    files = [options.pairs, options.source, options.target]
-    if options.corpus:
-        files += [options.corpus / f"{part}.{name}" for part in PARTS for name in languages]
-    for file in filter(None, files):
-        if not file.exists():
-            raise UserError(f"there is no file {file}")
-    for prefix in filter(None, (options.valid, options.test)):
-        for language in languages:
-            file_of(prefix, language)
+    languages = tuple(name.strip().replace("-", "_") for name in names)
+    if len(set(languages)) != 2 or len(languages) != 2 or not all(map(is_language, languages)):
+        raise UsageError(
+            "--languages, or the suffixes of the files, must name two languages, such as en and"
+            " pt-BR"
+        )
+    return languages
 
 
 def _remembered(settings: Settings, languages: tuple[str, str]) -> dict[str, str]:
@@ -261,8 +216,7 @@ def _parser() -> argparse.ArgumentParser:
         "--user-dir", type=Path, metavar="FOLDER", default=_PACKAGE,
         help="another plugin of fairseq, which imports this one",
     )  # fmt: skip
-    spaced = describe(["words with spaces"])
-    by_size = for_corpus({}, 100_000, (spaced, spaced))
+    by_size = for_corpus({}, 100_000)
     for group, names in groups().items():
         of_group = parser.add_argument_group(f"settings of {group}")
         for name in names:

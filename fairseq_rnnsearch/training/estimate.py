@@ -6,19 +6,43 @@ recipe did its own (recipes/RESULTS.md). Disk and memory are those of that recip
 
 import os
 import shutil
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import counted
-from fairseq_rnnsearch.training.settings import Settings, Texts, as_argument
+from fairseq_rnnsearch.training.settings import Settings, as_argument
 
 FLOPS = 60e9  # a second of one core, with validations
 SEARCH_FLOPS = 15e9
 SECONDS_OF_UPDATE = 0.05  # besides its multiplications
 SECONDS_TO_START = 60  # of all programs together
 PROGRAM_BYTES = 0.5e9  # torch and fairseq, in memory
-# what oneDNN keeps for AMX: 2 MB for each product and number of rows (Multi30k: 3.7 GB in all)
-TILES_BYTES = 3e9
+
+
+class Text(NamedTuple):
+    """What was counted in one side of a corpus.
+
+    Attributes:
+        words: what stands between spaces.
+        characters: without spaces.
+        distinct: how many different characters there are.
+    """
+
+    words: int
+    characters: int
+    distinct: int
+
+
+def describe(sentences: Iterable[str]) -> Text:
+    """Count words and characters."""
+    words, counts = 0, Counter[str]()
+    for sentence in sentences:
+        words += len(sentence.split())
+        counts.update(sentence)
+    del counts[" "]
+    return Text(words, counts.total(), len(counts))
 
 
 def flops_of_pair(
@@ -74,30 +98,8 @@ def memory_of_machine() -> int:
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-def _has_tiles() -> bool:
-    """Tell whether the processor multiplies bfloat16 by AMX."""
-    try:
-        return "amx_bf16" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return False
-
-
-def _ways_to_train(s: Settings) -> Iterator[str]:
-    """Name the settings, besides sizes, that follow from the number of pairs."""
-    yield f"{s.initialization} initialization"
-    if s.optimizer == "adam":
-        yield f"learning rate {as_argument(s.learning_rate)}"
-    if s.bpe_dropout:
-        until = f" for {counted(s.bpe_dropout_epochs, 'epoch')}" if s.bpe_dropout_epochs else ""
-        yield f"BPE-dropout {as_argument(s.bpe_dropout)}{until}"
-    if s.rdrop:
-        yield f"{'then ' * bool(s.bpe_dropout)}R-Drop {as_argument(s.rdrop)}"
-    best = f"the mean of {s.average} checkpoints"
-    yield f"{best if s.checkpoint == 'average' else 'the best checkpoint'} translates"
-
-
 def plan(
-    work: Path, settings: Settings, texts: Texts, pairs: int, train: int, test: int
+    work: Path, settings: Settings, texts: Sequence[Text], pairs: int, train: int, test: int
 ) -> Iterator[str]:
     """Say what is trained, and what time, disk and memory it takes.
 
@@ -114,7 +116,6 @@ def plan(
         f"{f' {s.bpe_merges} merges,' * has_merges} dropout"
         f" {as_argument(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
     )
-    yield ", ".join(_ways_to_train(s))
     for tokenizer, text in zip(s.tokenizers, texts, strict=True):
         if tokenizer == "character":
             tokens.append(text.characters)
@@ -138,7 +139,6 @@ def plan(
     disk = 12 * parameters * (s.average + 2) + 5 * 6 * sum(tokens)
     widest = s.batch_size * 100 * 60 * s.hidden
     memory = PROGRAM_BYTES + 32 * parameters + 4 * widest + 200 * train
-    memory += TILES_BYTES * ("bfloat16" in s.train_options and _has_tiles())
     free = free_at(work.absolute())
     seconds = SECONDS_TO_START + updates * update + search
     yield (

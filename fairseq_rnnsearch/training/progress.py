@@ -19,7 +19,6 @@ _VALIDATION = re.compile(r"\| valid \| epoch (\d+) .* nll_loss [^ ]+ .* ppl ([^ 
 _KEPT = re.compile(r"(\d+) of (\d+) training pairs have at most (\d+) tokens")
 _RESUMED = re.compile(r"Loaded checkpoint .* \(epoch (\d+) @ (\d+) updates\)")
 _SHOWN = re.compile(r"[Ee]rror|WARNING")
-_BEGIN_ANEW = "\r\x1b[K"  # of a terminal's line
 
 
 def _duration(seconds: float) -> str:
@@ -41,7 +40,6 @@ class Progress:
         self._updates, self._epochs = updates, epochs
         self._begun = time.monotonic()  # after a resume, fairseq's own `wall` stays 0
         self._first: tuple[int, float] | None = None  # update and time of the first report
-        self._is_on_line = False
         self._left_out = ""
 
     def show(self, line: str) -> None:
@@ -62,12 +60,6 @@ class Progress:
         elif _SHOWN.search(line):
             self._print(as_text(line))
 
-    def end(self) -> None:
-        """End the line."""
-        if self._is_on_line:
-            print()
-        self._is_on_line = False
-
     def _show_report(self, report: re.Match[str]) -> None:
         update, total = int(report["update"]), self._updates
         of_epochs = self._epochs * int(report["batches"])
@@ -81,14 +73,9 @@ class Progress:
         elif update < total and update > self._first[0]:
             a_second = (update - self._first[0]) / (now - self._first[1])
             text += f", {_duration((total - update) / a_second)} left"
-        if sys.stdout.isatty():
-            print(f"{_BEGIN_ANEW}  {text} ", end="", flush=True)
-            self._is_on_line = True
-        else:
-            print(f"  {text}", flush=True)
+        self._print(text)
 
     def _print(self, text: str) -> None:
-        self.end()
         print(f"  {text}", flush=True)
 
 
@@ -99,7 +86,6 @@ def main() -> None:
     progress = Progress(*map(int, sys.argv[1:3]))
     for line in sys.stdin.buffer:
         progress.show(line.decode(errors="replace").rstrip("\n"))
-    progress.end()
 
 
 if __name__ == "__main__":

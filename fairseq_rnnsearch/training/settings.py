@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, option_of
-from fairseq_rnnsearch.training.writing_systems import Text
 
-Texts = tuple[Text, Text]  # of the source and of the target
 _TOKENIZERS = "reversible moses space character"
 
 
@@ -234,26 +232,17 @@ def check(settings: Settings, naming: Naming) -> None:
     def shown(name: str) -> str:
         return naming.shown(name, getattr(settings, name))
 
-    if set(settings.tokenizers) == {"character"}:
-        said = "characters have no subwords"
-        if settings.bpe_dropout:
-            raise UserError(f"{shown('bpe_dropout')}: {said}; leave it out")
-        if settings.vocabulary == "bpe":
-            needed = naming.shown("vocabulary", "shortlist")
-            raise UserError(f"{shown('vocabulary')}: {said}; give {needed}")
+    if set(settings.tokenizers) == {"character"} and settings.vocabulary == "bpe":
+        needed = naming.shown("vocabulary", "shortlist")
+        raise UserError(f"{shown('vocabulary')}: characters have no subwords; give {needed}")
     if settings.bpe_dropout and settings.vocabulary != "bpe":
         needed = naming.shown("vocabulary", "bpe")
         raise UserError(f"{shown('bpe_dropout')} needs subwords: {needed}")
-    if settings.bpe_dropout_epochs and not settings.bpe_dropout:
-        raise UserError(f"{shown('bpe_dropout_epochs')} needs {naming.name('bpe_dropout')} above 0")
     if settings.rdrop and not settings.dropout:
         raise UserError(f"{shown('rdrop')} needs {naming.name('dropout')} above 0")
     if settings.rdrop and settings.bpe_dropout and not settings.bpe_dropout_epochs:
         needed = naming.name("bpe_dropout_epochs")
         raise UserError(f"{shown('rdrop')} is for epochs without BPE-dropout: give {needed}")
-    if settings.model == "rnnencdec" and settings.unknown == "replace":
-        needed = naming.shown("model", "rnnsearch")
-        raise UserError(f"{shown('unknown')} needs alignments: {needed}")
 
 
 # --- by the number of pairs ---------------------------------------------------------------------
@@ -284,19 +273,14 @@ _SIZES = (
     ),
 )
 _LEAST_UPDATES = 1500  # fewer may end before the alignment has been learned
-_LONGEST_UNSPACED = 150  # a sentence has more characters than words
 
 
-def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
+def for_corpus(given: Mapping[str, Any], pairs: int) -> Settings:
     """Return the settings for a corpus; those that are given stay."""
     size = next(size for size in _SIZES if pairs < size.pairs)
     units = zip(("embedding", "hidden", "attention", "maxout"), size.units, strict=True)
     by_size = {"dropout": size.dropout, "bpe_merges": size.bpe_merges, **dict(units)}
     chosen = {**by_size, **size.further, **given}
-    unspaced = [text.unspaced for text in texts]
-    for name, is_unspaced in zip(OF_SIDES, unspaced, strict=True):
-        if is_unspaced:
-            chosen.setdefault(name, "character")
     if set(Settings(**chosen).tokenizers) == {"character"}:
         chosen.setdefault("vocabulary", "shortlist")
     settings = Settings(**chosen)
@@ -311,33 +295,5 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
         if settings.optimizer == "adam":
             paid["learning_rate"] = 0.003
         chosen = paid | chosen
-    if any(unspaced):
-        chosen.setdefault("longest", _LONGEST_UNSPACED)
-    if texts[1].chinese:  # also where it was cut into words
-        chosen.setdefault("bleu_tokenizer", "zh")
-    if unspaced[1]:
-        chosen.setdefault("bleu_tokenizer", "char")
     chosen.setdefault("updates", max(pairs * size.epochs // settings.batch_size, _LEAST_UPDATES))
     return Settings(**chosen)
-
-
-def check_tokenizers(settings: Settings, texts: Texts, naming: Naming) -> None:
-    """Check that the tokens of the texts can be learned.
-
-    Raises:
-        UserError: they would be whole sentences, or have no pieces.
-    """
-    of_sides = zip(OF_SIDES, settings.tokenizers, naming.languages, texts, strict=True)
-    for name, tokenizer, language, text in of_sides:
-        if tokenizer == "character":
-            continue
-        if text.unspaced:
-            raise UserError(
-                f"{naming.shown(name, tokenizer)}: text without spaces between words has whole"
-                " sentences for words; must be character, or cut the text into words"
-            )
-        if settings.vocabulary == "bpe" and 5 * text.characters <= 6 * text.words:
-            needed = naming.shown("vocabulary", "shortlist")
-            raise UserError(
-                f"{language}: words of single characters have no subwords; give {needed}"
-            )

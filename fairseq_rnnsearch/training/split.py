@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.training.estimate import Text, describe
 from fairseq_rnnsearch.training.pairs import Pair, Pairs, read_columns, read_two_files
-from fairseq_rnnsearch.training.writing_systems import Text, describe
 
 PARTS = ("train", "valid", "test")
 LEAST = 20  # pairs; fewer train nothing
@@ -38,33 +38,21 @@ class Parts(NamedTuple):
 
 def read_corpus(options: argparse.Namespace) -> Pairs:
     """Read the corpus; pairs with an empty side are left out."""
-    corpus = (
+    return (
         read_columns(options.pairs)
         if options.pairs
         else read_two_files(options.source, options.target)
     )
-    repeated = len(corpus.kept) - len(set(corpus.kept))
-    if repeated:
-        corpus.notes.append(f"{counted(repeated, 'duplicate pair')} kept")
-    same = sum(source == target for source, target in corpus.kept)
-    if 0 < same == len(corpus.kept):
-        raise UserError(
-            f"{options.pairs or options.source}: source and target are the same text in all pairs"
-        )
-    if 2 * same > len(corpus.kept):
-        corpus.notes.append(f"source and target are the same in {counted(same, 'pair')}")
-    return corpus
 
 
-def leave_out_unequal(corpus: Pairs, texts: tuple[Text, Text]) -> None:
+def leave_out_unequal(corpus: Pairs) -> None:
     """Leave out pairs with one side much longer, in words and in characters.
 
     A word and its phonemes, separated by spaces, have about as many characters.
     """
-    units = [len if text.unspaced else lambda side: len(side.split()) for text in texts]
 
     def is_equal(pair: Pair) -> bool:
-        in_words = [count(side) for count, side in zip(units, pair, strict=True)]
+        in_words = [len(side.split()) for side in pair]
         return any(
             max(lengths) <= MOST_TIMES_AS_LONG * min(lengths)
             for lengths in (in_words, list(map(len, pair)))
@@ -154,9 +142,6 @@ def show(corpus: Pairs, splits: dict[str, list[Pair]], texts: dict[str, Text]) -
     say += corpus.notes
     for language, text in texts.items():
         say.append(f"{language}: {counted(text.words, 'word')}")
-        if text.unspaced:
-            say[-1] = f"{language}: {counted(text.characters, 'character')}, each of them a token,"
-            say[-1] += " because there are no spaces between words"
     say.append(
         ", ".join(f"{name}: {counted(len(pairs), 'pair')}" for name, pairs in splits.items())
     )
@@ -184,7 +169,7 @@ def read_parts(options: argparse.Namespace, languages: tuple[str, str], seed: in
     """
     corpus = read_corpus(options)
     texts = describe(pair[0] for pair in corpus.kept), describe(pair[1] for pair in corpus.kept)
-    leave_out_unequal(corpus, texts)
+    leave_out_unequal(corpus)
     splits = split(corpus, options, languages, seed)
     show(corpus, splits, dict(zip(languages, texts, strict=True)))
     return Parts(len(corpus.kept), texts, splits)

@@ -267,10 +267,6 @@ class Training:
             )
         return pairs
 
-    def check_train_options(self) -> None:
-        """See ``train_options.check``."""
-        train_options.check(self.settings, [*self._plugin, *self._train_options([self.data])])
-
     def _train(self, epochs: int = 0, rdrop: float = 0) -> None:
         """Train for all updates or, if it is not 0, for a number of epochs."""
         s = self.settings
@@ -278,10 +274,7 @@ class Training:
         if epochs:
             log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
         options = self._train_options(self.folders(), epochs, rdrop)
-        try:
-            self._fairseq("train", *options, show=progress.show)
-        finally:  # Ctrl-C too must leave the next message a line of its own
-            progress.end()
+        self._fairseq("train", *options, show=progress.show)
 
     def _train_options(
         self, folders: list[Path], epochs: int = 0, rdrop: float = 0
@@ -295,23 +288,8 @@ class Training:
 
     # --- translation ------------------------------------------------------------------------------
 
-    def _check_ensemble(self) -> None:
-        """Check that the models of an ensemble know the same words.
-
-        Raises:
-            UserError: they do not.
-        """
-        for other in self._others:
-            for language in self.languages:
-                name = f"dict.{language}.txt"
-                if (self.data / name).read_bytes() != (Path(other) / "data" / name).read_bytes():
-                    raise UserError(
-                        f"{other} has another dictionary of {language} than {self.work.folder}"
-                    )
-
     def _translate(self, out: Path) -> None:
         s, (source, target) = self.settings, self.languages
-        self._check_ensemble()
         data: list[object] = [self.data]
         options: list[object] = []
         if s.unknown == "forbid":
@@ -376,9 +354,7 @@ class Training:
         if s.model == "rnnsearch":
             self._name_pictures()
         print("to translate more:")
-        command = [str(Path(sys.executable).with_name("rnnsearch-translate"))]
-        if not Path(command[0]).exists():  # not installed, or installed for one user
-            command = [sys.executable, "-m", "fairseq_rnnsearch.inference.translate"]
+        command = [sys.executable, "-m", "fairseq_rnnsearch.inference.translate"]
         print(" ", shlex.join([*command, str(self.work.folder)]))
 
     def _score(self, name: str, reference: Path, *options: str) -> None:
@@ -398,10 +374,6 @@ class Training:
         print(f"alignments: {alignments}/index.html")
         if pictures := sorted(alignments.glob("*.png")):
             print(f"  and as pictures, such as {pictures[0]}")
-        log = self._in_work("logs/generate.log").read_text(encoding="utf-8", errors="replace")
-        _, cannot_draw, rest = log.partition("no installed font can draw")
-        if cannot_draw:
-            print(as_text(cannot_draw + rest.partition("\n")[0]))
         emerging = self._in_work("checkpoints/heatmaps/emerging.gif")
         if emerging.exists():
             print(f"  how they emerged in training: {emerging}")

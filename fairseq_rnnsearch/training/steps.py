@@ -60,7 +60,7 @@ class Work:
         folder: its path with links resolved, because they may change before the last step is done.
 
     Raises:
-        UserError: it is a file, holds other things, or cannot be written.
+        UserError: it holds other things.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -69,37 +69,22 @@ class Work:
         self._settings = self.folder / "training-settings"
         if set(":,") & set(str(self.folder)):
             raise UserError(f"{folder}: a colon or comma ends a path for fairseq; name another")
-        try:
-            if folder.is_symlink() and not folder.exists():
-                raise UserError(f"{folder} is a link to {self.folder}, which does not exist")
-            others = sorted(os.listdir(folder))
-        except FileNotFoundError:
-            others = []
-        except NotADirectoryError as problem:
-            raise UserError(f"{folder} is no folder; name one, or a new one") from problem
-        except OSError as problem:
-            raise UserError(f"{folder} cannot be read: {problem.strerror}") from problem
+        others = sorted(os.listdir(folder)) if folder.exists() else []
         if others and not self._done.is_dir():
             raise UserError(
                 f"{folder} has other things in it ({others[0]}) and is no work folder; name a new"
                 " one"
             )
-        nearest = next(path for path in (self.folder, *self.folder.parents) if path.exists())
-        if not os.access(nearest, os.W_OK | os.X_OK):
-            raise UserError(f"{folder} cannot be written: {nearest} is read-only for you")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other commands out of the folder, where the file system has locks.
 
         Raises:
-            UserError: another one is in it, or it cannot be written.
+            UserError: another one is in it.
         """
-        try:
-            for part in (self._done, self.folder / "logs"):
-                part.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise UserError(f"{self.folder} cannot be written: {problem.strerror}") from problem
+        for part in (self._done, self.folder / "logs"):
+            part.mkdir(parents=True, exist_ok=True)
         descriptor = os.open(self._done, os.O_RDONLY | os.O_DIRECTORY)
         try:
             try:

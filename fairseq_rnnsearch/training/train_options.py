@@ -1,20 +1,9 @@
 """The options of fairseq-train that a training's settings become."""
 
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.training.settings import Settings, as_argument
-
-_READ_OPTIONS = """\
-import sys
-from fairseq import options
-from fairseq_rnnsearch.errors import install_excepthook
-install_excepthook()
-options.parse_args_and_arch(options.get_training_parser(), sys.argv[1:])
-"""
 
 
 def for_settings(
@@ -67,25 +56,3 @@ def _judgement(s: Settings) -> list[str]:
     if s.vocabulary == "bpe":
         options.append("--eval-bleu-remove-bpe")
     return options
-
-
-def check(s: Settings, given: Sequence[object]) -> None:
-    """Check all options with fairseq-train's own parser, if the user gave some.
-
-    Args:
-        given: the options of the command.
-
-    Raises:
-        UserError: it knows no such option, or value.
-    """
-    options = s.train_options.split()
-    if not options:
-        return
-    read = subprocess.run(
-        [sys.executable, "-P", "-c", _READ_OPTIONS, *map(str, given)],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
-    )  # fmt: skip
-    if read.returncode:
-        said = (read.stderr.splitlines() or [f"status {read.returncode}"])[-1]
-        said = said.rpartition(" error: ")[2]
-        raise UserError(f"--train-options {' '.join(options)}: {said}")
