@@ -136,10 +136,7 @@ def user_error(error: BaseException | None) -> UserError | None:
 
 def reason(error: BaseException) -> str:
     """Return an exception's message in one line, with its type if that says too little."""
-    try:
-        text = str(error)
-    except Exception:  # of an exception that somebody else wrote
-        text = ""
+    text = str(error)
     if _OF_ANOTHER_PROCESS in text:
         text = _last_line(text)
     elif isinstance(error, OSError) and error.strerror:

@@ -244,7 +244,7 @@ SPOILT = {
         lambda folder: ((folder / PARAMETERS).unlink(), (folder / PARAMETERS).mkdir()),
         "lacks model.safetensors",
     ),
-    "codes of another folder": (_codes("../codes"), "bpe_codes must name a file"),
+    "codes of another folder": (_codes("../codes"), "lacks ../codes"),
     "codes that are missing": (_codes("codes.en"), "lacks codes.en"),
 }
 

@@ -290,8 +290,6 @@ BROKEN = {
         "tokeniser cannot be 'moses'; ex",
     ),
     "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
-    "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),
-    "a list": ("[]", "must be an object"),
     "an unknown tokenizer": ('{"en": {"tokenizer": "magic"}}', "tokenizer 'magic': must"),
 }
 

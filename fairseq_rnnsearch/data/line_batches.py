@@ -29,13 +29,12 @@ def line_batches(
         has_symbols: as for `lines_as_they_come`.
 
     Raises:
-        UserError: the file cannot be read, or as `lines_as_they_come`; the lines before are
-            yielded first.
+        UserError: as from `lines_as_they_come`; the lines before are yielded first.
     """
     name = "standard input" if path == "-" else path
     counts = iter(counts)
     batch, most = [], next(counts)
-    with _opened(path, name) as stream:
+    with _opened(path) as stream:
         lines = lines_as_they_come(stream, name, has_symbols)
         try:
             while True:
@@ -60,18 +59,13 @@ class _Stream:
     Python's own files cannot tell, as they read ahead.
     """
 
-    def __init__(self, descriptor: int, name: str) -> None:
-        self._descriptor, self._name = descriptor, name
-        self._held = b""
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._held = descriptor, b""
 
     def readline(self) -> bytes:
         """Wait for a line and return it; nothing at the end."""
         while b"\n" not in self._held:
-            try:
-                piece = os.read(self._descriptor, _AT_ONCE)
-            except OSError as problem:
-                raise UserError(f"{self._name}: {problem.strerror}") from problem
-            if not piece:
+            if not (piece := os.read(self._descriptor, _AT_ONCE)):
                 break
             self._held += piece
         end = self._held.find(b"\n") + 1 or len(self._held)
@@ -86,12 +80,9 @@ class _Stream:
 
 
 @contextlib.contextmanager
-def _opened(path: str, name: str) -> Iterator[_Stream]:
+def _opened(path: str) -> Iterator[_Stream]:
     if path == "-":
-        yield _Stream(0, name)
+        yield _Stream(0)
         return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        yield _Stream(descriptor, name)
-    finally:
-        os.close(descriptor)
+    with open(path, "rb", buffering=0) as file:
+        yield _Stream(file.fileno())

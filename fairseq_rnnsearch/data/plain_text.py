@@ -240,8 +240,6 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
         return {}
     except ValueError as problem:
         raise UserError(f"{path} cannot be read: {problem}") from problem
-    if not isinstance(languages, dict) or not all(isinstance(v, dict) for v in languages.values()):
-        raise UserError(f'{path}: must be an object like {{"en": {{"tokenizer": "moses"}}}}')
     for language, settings in languages.items():
         for name, value in settings.items():
             if not isinstance(value, _TYPES.get(name, ())):
@@ -249,9 +247,4 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
                     f"{path}: {language:.60}: {name:.60} cannot be {value!r:.60}; expected values "
                     f"of {', '.join(_TYPES)}"
                 )
-        codes = settings.get("bpe_codes")
-        if codes and Path(codes).name != codes:  # it is copied with the folder
-            raise UserError(
-                f"{path}: {language:.60}: bpe_codes must name a file of the same folder"
-            )
     return languages
