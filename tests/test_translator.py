@@ -284,9 +284,6 @@ def test_a_picture_in_axes_of_ones_own(model):
     assert found.plot(ax=axes, title="mine") is axes
     assert axes.get_title() == "mine" and axes.images[0].get_array().shape == (3, 3)
     assert found.plot(dpi=300).figure.dpi == 300
-    for name, value in {"style": "dark", "cmap": "greyish"}.items():
-        with pytest.raises(UserError, match=rf"{name} {value!r}"):
-            found.plot(**{name: value})
 
 
 def test_a_checkpoint_that_is_older_than_an_option(learned, model, tmp_path):

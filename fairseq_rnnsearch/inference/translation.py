@@ -135,8 +135,8 @@ class Translation:
             The axes; a notebook shows the picture.
 
         Raises:
-            UserError: if the model has no attention, the style is unknown, the file cannot be
-                written, or `mattered` was not computed.
+            UserError: if the model has no attention, the file cannot be written, or `mattered` was
+                not computed.
         """
         matrix, signed = self._alignment.weights, values == "mattered"
         if signed:
@@ -162,7 +162,7 @@ class Translation:
         It is one self-contained element, for a notebook or another page.
 
         Raises:
-            UserError: if the model has no attention, or there is no such style.
+            UserError: if the model has no attention.
         """
         return embedded_page(self._alignment, style)
 

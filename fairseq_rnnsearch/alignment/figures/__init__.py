@@ -7,7 +7,6 @@ y axis, source words along the x axis.
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.gallery import (
     Gallery,
-    Samples,
     parse_formats,
     parse_samples,
     write_gallery,
@@ -22,7 +21,6 @@ __all__ = [
     "Alignment",
     "Gallery",
     "Look",
-    "Samples",
     "draw_heatmap",
     "parse_formats",
     "parse_samples",

@@ -20,14 +20,14 @@
 
 const SIDES = ["source", "target"];
 const END = "</s>";
-const GREYS = 256; // as in shades.py
+const GREYS = 256; // as in pictures.py
 const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif";
 const LONGEST_LABEL = 32;
 const SMALLEST_CELL = 18; // in pixels, in which there is room for a weight in figures
 const LARGEST_CELL = 4; // in sizes of the page's text, where cells grow
 const RIGHT_TO_LEFT = /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}]/u;
 
-/** The rule of shades.py: 0..1 is cut into GREYS equal parts, 0 is black; NaN stays NaN. */
+/** The rule of pictures.py: 0..1 is cut into GREYS equal parts, 0 is black; NaN stays NaN. */
 const grey = (weight) => Math.max(0, Math.min(GREYS - 1, Math.floor(GREYS * weight)));
 
 // For numbers of either sign: red, white at zero, blue; nearly those of draw_heatmap(signed=True).

@@ -183,15 +183,12 @@ def _installed() -> tuple[str, ...]:
 
 @functools.cache
 def _characters(family: str) -> frozenset[int]:
-    """Return the code points in a family; none if its file is broken."""
+    """Return the code points in a family."""
     from matplotlib.font_manager import FontProperties, findfont
     from matplotlib.ft2font import FT2Font
 
-    try:
-        path = findfont(FontProperties(family=[family]))
-        return frozenset(FT2Font(str(path), face_index=path.face_index).get_charmap())
-    except (RuntimeError, OSError):
-        return frozenset()
+    path = findfont(FontProperties(family=[family]))
+    return frozenset(FT2Font(str(path), face_index=path.face_index).get_charmap())
 
 
 def _font(families: tuple[str, ...], size: float, dots_per_inch: float) -> FT2Font:
