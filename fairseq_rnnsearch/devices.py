@@ -1,4 +1,4 @@
-"""The devices on which torch can compute here, and the numbers that come back from them."""
+"""Numbers that come back from a GPU, and whether Triton runs there."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -7,28 +7,6 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
-
-from fairseq_rnnsearch.errors import UserError
-
-
-def usable_device(device: str | torch.device, option: str = "device") -> torch.device:
-    """Return the device with a name such as "cpu", "cuda" or "cuda:1".
-
-    Args:
-        option: what gave the name, for the message.
-
-    Raises:
-        UserError: if this machine cannot compute on such a device.
-    """
-    usable = ["cpu"]
-    if str(device) == "cpu:0":  # as torch calls it, too
-        return torch.device("cpu")
-    if torch.accelerator.is_available():
-        kind = torch.accelerator.current_accelerator().type
-        usable += [kind, *(f"{kind}:{i}" for i in range(torch.accelerator.device_count()))]
-    if str(device) not in usable:
-        raise UserError(f"{option} {str(device)!r}: must be {' or '.join(usable)} on this machine")
-    return torch.device(device)
 
 
 class CopiedNumbers:

@@ -196,13 +196,8 @@ def test_an_update_clips_as_it_reads(nonfinite, fused_adadelta):
         assert_close(numbers(torch.stack(fused_adadelta)).norm(), norm, **CLOSE)
 
 
-def test_tf32_is_refused_in_training_where_there_is_none():
-    """A model that was trained with it runs everywhere."""
+def test_a_model_trained_with_tf32_runs_everywhere():
     batch, model, plain = batch_of(SOURCES, TARGETS), lively(compute_dtype="tf32"), lively()
-    with pytest.raises(
-        UserError, match=r"--compute-dtype tf32 needs .* and this is float32 on cpu"
-    ):
-        criterion_of(model)(model, batch)
     costs = [criterion_of(one)(one.eval(), batch)[0] for one in (model, plain)]
     assert_close(*costs, rtol=0, atol=0)
 

@@ -62,19 +62,19 @@ ALLOWED = {
         "plugin.generators",
     },
     "inference.loading": {
-        *("arguments", "data", "decoding", "devices", "inference.checkpoint"),
+        *("arguments", "data", "decoding", "inference.checkpoint"),
         *("inference.model_folder", "inference.translation", "inference.translator"),
         "inference.work_folder",
     },
     "inference.command_options": {"alignment.figures", "arguments", "data"},
     "inference.align": {
-        *("alignment.evaluation", "alignment.figures", "data", "devices"),
+        *("alignment.evaluation", "alignment.figures", "data"),
         *("inference.command_options", "inference.loading", "inference.translation"),
         "inference.translator",
     },
     "inference.tokenizing": {"data", "inference.command_options"},
     "inference.translate": {
-        *("alignment.figures", "arguments", "data", "devices", "inference.command_options"),
+        *("alignment.figures", "arguments", "data", "inference.command_options"),
         *("inference.loading", "inference.translator"),
     },
     "training": {"data", "inference.tokenizing", "runs"},

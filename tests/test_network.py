@@ -396,11 +396,6 @@ def test_the_uniform_start_is_that_of_fairseqs_lstm():
         ), name
 
 
-def test_an_unknown_start_is_refused():
-    with pytest.raises(UserError, match="--initialization xavier: must be one of appendix, uni"):
-        build_model(initialization="xavier")
-
-
 @pytest.mark.parametrize(("name", "std"), [(n, std) for n, std in INITIAL.items() if std])
 def test_gaussian_weights(fresh_model, name, std):
     """At least 8,000 numbers each: five standard errors."""

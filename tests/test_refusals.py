@@ -10,7 +10,6 @@ import shlex
 import shutil
 from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -33,7 +32,6 @@ from commands import (
     write_text,
 )
 from fairseq import checkpoint_utils
-from fairseq.data import Dictionary
 from fairseq.dataclass.configs import GenerationConfig
 from models import build_model, training_task
 from omegaconf import OmegaConf
@@ -48,12 +46,10 @@ from fairseq_rnnsearch.alignment.figures import (
     save_heatmap,
 )
 from fairseq_rnnsearch.conformance.__main__ import main as conformance
-from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference import align, checkpoint, export
 from fairseq_rnnsearch.living.__main__ import main as living
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.runs.options import check_options
 from fairseq_rnnsearch.training.__main__ import main as training
 
@@ -62,13 +58,6 @@ pytestmark = pytest.mark.usefixtures("mended")
 
 
 TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1"
-
-
-def test_devices_that_are_there():
-    assert usable_device("cpu") == usable_device(torch.device("cpu")) == torch.device("cpu")
-    if torch.accelerator.is_available():
-        kind = torch.accelerator.current_accelerator().type
-        assert usable_device(f"{kind}:0") == torch.device(kind, 0)
 
 
 # --- the commands -------------------------------------------------------------------------------
@@ -124,9 +113,6 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --tpu": ["--tpu needs the package torch_xla"],
     f"{_TRAIN} --bf16": ["--bf16 is fairseq's option for TPUs, and needs the package torch_xla"],
     f"{_GENERATE} --retain-dropout": ["--retain-dropout: this model drops nothing out"],
-    f"{_GENERATE} --retain-dropout-modules x": ["--retain-dropout-modules: this model drops"],
-    f"{_GENERATE} --print-step": ["--print-step: this model writes one word after the other"],
-    f"{_GENERATE} --iter-decode-max-iter 2": ["--iter-decode-max-iter: this model writes one word"],
     f"{_GENERATE} --num-shards 2 --shard-id 1": ["--num-shards: fairseq ignores it; give each"],
     f"{_GENERATE} --nbest 6": ["--nbest 6: must be at most --beam, which is 5"],
     f"{_GENERATE} --sampling --sampling-topp 1.5": ["--sampling-topp 1.5: must be a share"],
@@ -192,9 +178,6 @@ COMMANDS = {  # words of each command, and parts of its one line
     ],
     "rnnsearch-align x --source=@here/source.tok --target=@two --out=@here": [
         "--source @here/source.tok would be overwritten by the results"
-    ],
-    f"{_ALIGN} --source=@nowhere --target=@nowhere --device=meta": [
-        "--device 'meta': must be cpu on this machine"
     ],
     f"{_AER} --hypothesis=@fewer": ["@fewer has 2 lines, but @gold has 3 sentences; expected"],
     f"{_AER} --hypothesis=@later": ["@later has links of sentence 4, but @gold has 3"],
@@ -308,13 +291,6 @@ def test_the_option_of_our_models_is_advised_for_them_alone():
         check_options(Namespace(**given))
 
 
-def test_a_language_model_s_task():
-    words = Dictionary()
-    task = SimpleNamespace(source_dictionary=words, target_dictionary=words, targets=["future"])
-    with pytest.raises(UserError, match="--task: SimpleNamespace is for language models"):
-        RNNSearchModel.build_model(RNNSearchConfig(), task)
-
-
 COMPOSED = {
     "dataset.batch_size=0": "--batch-size 0: must be 1 or more",
     "+model.decoder_order=x": "expected one of [program, appendix, section3]",
@@ -383,12 +359,6 @@ RESUMED = (
     ("extra_state.train_iterator", [], "does not fit the model, the options or the data"),
 )
 TRANSLATED = {
-    "cfg.model.compute_dtype": [("float8", "--compute-dtype float8: must be one of float32, tf")],
-    "cfg.model.encoder_hidden_size": [
-        (size, f"size {size}: must be a whole number from 1") for size in (0, None, True)
-    ],
-    "cfg.model.fixed_context": [(None, "--fixed-context None: must be true or false")],
-    "cfg.model.dropout": [(NAN, "--dropout nan: must be at least 0 and below 1")],
     "cfg.task._name": [("x", "Could not infer task type")],
 }
 
@@ -455,11 +425,6 @@ def searching(options):
 
 
 CALLS = [  # in a folder with a file and a folder, and parts of what is said
-    *(
-        (lambda here, name=name: usable_device(name, "--device"), f"--device {name!r}: must be cpu")
-        for name in ("xyz", "meta", "cuda:99", "", "CPU", "xla")
-    ),
-    (lambda here: usable_device(None), "device 'None': must be cpu"),
     (given(beam=0), "--beam 0"),
     (searching(Namespace(beam=0)), "--beam 0: must be 1 or more"),  # or fairseq's ends the process
     (searching(OmegaConf.structured(GenerationConfig(beam=-1))), "--beam -1: must be 1 or more"),

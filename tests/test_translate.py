@@ -166,7 +166,6 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
         "--beam 0": "argument --beam: '0' must be 1 or more",
         "--heatmap-format png": "--heatmap-format png: nothing is drawn without --heatmap-dir",
         "--no-such": "unrecognized arguments: --no-such",
-        "--device xyz": "--device 'xyz': must be cpu",
         "--split-sentences --nbest 2": "--split-sentences and --nbest 2: give one of them",
     }.items():
         refused = translate(work, options)

@@ -64,11 +64,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     models = ":".join(filter(None, (options.checkpoint, options.inverse)))
     check_places(models.split(":"), (options.source, options.target))
     with starting():  # torch, which --help need not import
-        from fairseq_rnnsearch.devices import usable_device
         from fairseq_rnnsearch.inference.loading import load
 
-    with usage():
-        usable_device(options.device, "--device")
     lines = check_parallel(options.source, options.target)
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     files = [options.source, options.target]

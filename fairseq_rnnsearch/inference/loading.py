@@ -27,7 +27,6 @@ from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
 from fairseq_rnnsearch.decoding.length_limit import largest
-from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.model_folder import Trained, read_folder
 from fairseq_rnnsearch.inference.translation import one_at_a_time
@@ -79,7 +78,7 @@ def load(
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     changes = {name: str(value) for name, value in changes.items() if value is not None}
     user_dir = None if user_dir is None else str(user_dir)
-    device = usable_device(device)
+    device = torch.device(device)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(folder_of(path) for path in paths):
         if user_dir is not None:

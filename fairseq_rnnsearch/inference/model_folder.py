@@ -251,7 +251,7 @@ def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> 
             names = [name for name in file.keys() if not name.endswith(_SCALE)]  # noqa: SIM118
             parameters = {name: _values(file, name) for name in names}
         model.load_state_dict(model.checked(parameters), assign=True)
-    except (UserError, TypeError, RuntimeError, SafetensorError) as problem:
+    except (ValueError, TypeError, RuntimeError, SafetensorError) as problem:
         raise UserError(
             f"{path / PARAMETERS} and {CONFIG} hold no model together: {reason(problem)}"
         ) from problem

@@ -66,11 +66,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     with starting():
-        from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
-        from fairseq_rnnsearch.inference.loading import load
+        from fairseq_rnnsearch.inference.loading import load  # torch, which --help need not import
 
-        with usage():
-            usable_device(options.device, "--device")
         model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     needing = [name for name in ATTENTION_OPTIONS if vars(options)[name]]
     if needing and not model.has_alignment:

@@ -49,27 +49,14 @@ class RunByBackend(nn.Module):
     The backend is chosen once per device and type that the parameters are moved or cast to.
 
     Args:
-        kernels: one of ``KERNELS``; the attribute may be changed at any time.
-
-    Raises:
-        ValueError: if ``kernels`` is not one of them, then too.
+        kernels: one of ``KERNELS``; the attribute may be changed at any time. ``kernels_in_use``
+            has what runs.
     """
 
     def __init__(self, kernels: str) -> None:
         super().__init__()
         self.kernels = kernels
         self._chosen: dict[tuple, str] = {}  # backend names, by all that the choice depends on
-
-    @property
-    def kernels(self) -> str:
-        """The name that was given; ``kernels_in_use`` has what runs."""
-        return self._kernels
-
-    @kernels.setter
-    def kernels(self, name: str) -> None:
-        if name not in KERNELS:
-            raise ValueError(f"kernels must be one of {KERNELS}, not {name!r}")
-        self._kernels = name
 
     def kernels_in_use(self) -> set[str]:
         """Return the names of the backends that have run it so far."""

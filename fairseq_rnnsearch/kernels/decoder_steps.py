@@ -11,6 +11,8 @@ from torch import Tensor
 class DecoderSteps:
     """The bookkeeping that all backends share: which row belongs to which sentence.
 
+    Each backend has its own ``step`` and ``log_probabilities``.
+
     Args:
         memory: tensors that stay constant, each ``(sentences, ...)``.
         state: tensors that each step updates, each ``(sentences, ...)`` before the first step.
@@ -34,7 +36,6 @@ class DecoderSteps:
         Returns:
             t_i, ``(rows, l)``; alignment weights, ``(rows, source)``, or None.
         """
-        raise NotImplementedError
 
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
         """Write log p of the next words, the log-softmax of logits / temperature, to ``out``.
@@ -43,7 +44,6 @@ class DecoderSteps:
             t: t_i, ``(rows, l)``.
             out: ``(rows, words)``, in float32 or wider.
         """
-        raise NotImplementedError
 
     def select(self, order: Tensor) -> None:
         """Let row i continue hypothesis ``order[i]``, and drop sentences that have no row left."""

@@ -1,16 +1,13 @@
-"""The model's options: names, valid values, and which exclude each other."""
+"""The model's options: names, valid values, defaults."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Optional
+from typing import Optional
 
 from fairseq_rnnsearch.arguments import COMPUTE_DTYPES
-from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.kernels import KERNELS
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, INITIALIZATIONS
-
-MOST_UNITS = 1_000_000  # of a layer: a square matrix of them has 4 TB
 
 
 def _choice(names: Iterable[str]) -> type[StrEnum]:
@@ -79,29 +76,3 @@ class ModelOptions:
                   "Ampere on); parameters, optimizer and checkpoints stay float32, and so do sums "
                   "(states, softmax, cost)"},
     )  # fmt: skip
-
-
-def check_options(cfg: Any) -> None:
-    """Check the options of a command line, of a configuration, or of a checkpoint."""
-    for option in fields(ModelOptions):
-        name, value = option.name, getattr(cfg, option.name)
-        valid = None
-        if value is None and option.default is None:
-            continue
-        if name.endswith("dropout"):
-            if not (_is_number(value) and 0 <= value < 1):
-                valid = "at least 0 and below 1"
-        elif isinstance(option.default, bool):
-            if not isinstance(value, bool):
-                valid = "true or false"
-        elif isinstance(option.default, int):
-            if not (isinstance(value, int) and _is_number(value) and 1 <= value <= MOST_UNITS):
-                valid = f"a whole number from 1 to {MOST_UNITS:,}"
-        elif str(value) not in option.type.__members__:
-            valid = f"one of {', '.join(option.type.__members__)}"
-        if valid:
-            raise UserError(f"{option_of(name)} {value}: must be {valid}")
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -13,10 +13,6 @@ from functools import cache, wraps
 import torch
 from torch import nn
 
-from fairseq_rnnsearch.errors import UserError
-
-_NEEDS = "needs an NVIDIA GPU of compute capability 8.0 or newer"
-
 logger = logging.getLogger(__name__)
 
 
@@ -30,13 +26,13 @@ def in_compute_dtype(method: Callable) -> Callable:
     @wraps(method)
     def run(self: nn.Module, *args: object, **kwargs: object) -> object:
         weight = self.network.embedding.weight
-        if self.compute_dtype == "tf32":
-            _allow_tf32(weight, self.training)
+        device = weight.device.type
+        if self.compute_dtype == "tf32" and device == "cuda":
+            torch.set_float32_matmul_precision("high")
         if self.compute_dtype != "bfloat16" or weight.dtype == torch.float16:
             return method(self, *args, **kwargs)
-        device = weight.device.type
-        if self.training:  # a trained model runs anywhere
-            _check_bfloat16(device)
+        if self.training and device == "cpu":  # a trained model runs anywhere
+            _warn_of_a_slow_processor()
         with torch.autocast(device, torch.bfloat16):
             return method(self, *args, **kwargs)
 
@@ -59,31 +55,6 @@ def round_matrices(side: nn.Module) -> None:
     for parameter in side.parameters():
         if parameter.dim() > 1 and parameter is not embedding:
             parameter.data = parameter.data.to(torch.bfloat16)
-
-
-def _check_bfloat16(device: str) -> None:
-    if device == "cpu":
-        _warn_of_a_slow_processor()
-    elif device == "cuda" and not _is_ampere():
-        raise UserError(f"--compute-dtype bfloat16 {_NEEDS}: take float32")
-
-
-def _allow_tf32(weight: torch.Tensor, trains: bool) -> None:
-    """Allow rounded products; without such a GPU, models run in float32 but do not train.
-
-    Raises:
-        UserError: when training without such a GPU.
-    """
-    if weight.dtype == torch.float32 and weight.device.type == "cuda" and _is_ampere():
-        torch.set_float32_matmul_precision("high")
-    elif trains:
-        where = f"{weight.dtype} on {weight.device.type}".removeprefix("torch.")
-        raise UserError(f"--compute-dtype tf32 {_NEEDS}, and this is {where}: take float32")
-
-
-@cache
-def _is_ampere() -> bool:
-    return torch.cuda.get_device_capability() >= (8, 0)
 
 
 def _has_bfloat16() -> bool:

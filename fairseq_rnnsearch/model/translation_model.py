@@ -8,7 +8,6 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.data.dictionary_file import file_of
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.model.model_options import check_options
 from fairseq_rnnsearch.model.precision import round_matrices
 from fairseq_rnnsearch.model.sides import DecoderSide, EncoderSide
 from fairseq_rnnsearch.paper.network import Decoder, Encoder
@@ -20,11 +19,7 @@ def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder
     Args:
         cfg: `ModelOptions`, or fairseq's configuration with the same names.
         source_words, target_words: sizes of the dictionaries.
-
-    Raises:
-        UserError: if an option, or a combination of two, is invalid.
     """
-    check_options(cfg)
     embedding_dropout, readout_dropout = (
         cfg.dropout if part is None else part
         for part in (cfg.embedding_dropout, cfg.readout_dropout)
@@ -146,9 +141,6 @@ class PlainModel(TranslationModel, nn.Module):
     Args:
         cfg: `ModelOptions`.
         source, target: dictionaries.
-
-    Raises:
-        UserError: if an option, or a combination of two, is invalid.
     """
 
     def __init__(self, cfg: Any, source: Any, target: Any) -> None:

@@ -37,18 +37,7 @@ def paper_batches(
     Returns:
         An int64 array of pair indices per batch. Every candidate occurs exactly once; the last
         group and its last batch hold the remainder and may be short.
-
-    Raises:
-        ValueError: if the batch size or the group is below 1, the seed is negative, or the sides
-            differ in length.
     """
-    for name, value, least in (
-        ("batch_size", batch_size, 1),
-        ("group", group, 1),
-        ("seed", seed, 0),
-    ):
-        if value < least:
-            raise ValueError(f"{name} must be at least {least}, not {value}")
     longer_side = np.maximum(source_words, target_words)
     order = np.random.default_rng(seed).permutation(len(longer_side))
     if candidates is not None:

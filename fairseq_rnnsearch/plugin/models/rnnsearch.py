@@ -6,13 +6,12 @@ from argparse import ArgumentParser
 from typing import NamedTuple
 
 import torch
-from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.errors import UserError, option_of
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
 from fairseq_rnnsearch.paper.network import INITIALIZATIONS, initialize
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, add_younger_options
@@ -25,15 +24,6 @@ from fairseq_rnnsearch.runs.trainer import AlignmentTask
 logger = logging.getLogger(__name__)
 
 MODEL = "rnnsearch"
-
-# options of fairseq's generation that would do nothing here, or crash
-_MEANINGLESS = dict.fromkeys(
-    ("retain_dropout", "retain_dropout_modules"), "drops nothing out when it translates"
-) | dict.fromkeys(
-    ("print_step", "retain_iter_history", "decoding_format")
-    + tuple(name for name in vars(GenerationConfig) if name.startswith("iter_decode_")),
-    "writes one word after the other, and refines nothing",
-)
 
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
@@ -89,19 +79,10 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
 
     @classmethod
     def build_model(cls, cfg: RNNSearchConfig, task) -> "RNNSearchModel":
-        """Build from a configuration and the task's dictionaries.
-
-        Raises:
-            UserError: if an option, or a combination of two, is invalid.
-        """
+        """Build from a configuration and the task's dictionaries."""
         mends.mend_fairseq()
         add_younger_options(cfg)
         source, target = task.source_dictionary, task.target_dictionary
-        if hasattr(task, "targets"):  # which a language model says it supports
-            raise UserError(
-                f"--task: {type(task).__name__} is for language models, and this model translates "
-                "from one into another; valid: --task alignment_heatmap and translation"
-            )
         if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):
             _warn_of(type(task).__name__)
         encoder, decoder = networks_of(cfg, len(source), len(target))
@@ -139,12 +120,11 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """Prepare for translation; fairseq calls this, and does not train afterwards.
 
         Raises:
-            UserError: as ``refuse_half_precision``, and for options that do nothing here.
+            UserError: as ``refuse_half_precision``, and for dropout.
         """
         refuse_half_precision(cfg)
-        for name, why in _MEANINGLESS.items():
-            if cfg.generation.get(name, usual := getattr(GenerationConfig, name)) != usual:
-                raise UserError(f"{option_of(name)}: this model {why}")
+        if cfg.generation.get("retain_dropout"):
+            raise UserError("--retain-dropout: this model drops nothing out when it translates")
         super().prepare_for_inference_(cfg)
         self.round_matrices()
 
