@@ -8,7 +8,6 @@
 #
 # Let nothing else run meanwhile. Where something must: --threads 1 --cpu-time.
 
-# shellcheck source=recipes/steps.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
 for argument; do # before the environment is made
@@ -19,6 +18,5 @@ for argument; do # before the environment is made
         -*) die "unknown option $argument (--help shows the options)" ;;
     esac
 done
-# shellcheck source=recipes/environment.sh
 source "$ROOT/recipes/environment.sh"
 exec python "$ROOT/recipes/benchmark/main.py" "$@"

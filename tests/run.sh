@@ -10,7 +10,6 @@ set -euo pipefail
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-test}
-# shellcheck source=recipes/environment.sh
 source recipes/environment.sh
 which=(-m "not slow") processes=(-n 3 --dist loadfile --no-loadscope-reorder) arguments=()
 for argument; do

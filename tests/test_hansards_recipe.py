@@ -168,14 +168,11 @@ def test_what_scores_may_change_afterwards(corpus):
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"FORESIGHT_UPDATES": "a[$(touch trace)]"}, "FORESIGHT_UPDATES=a[$(touch trace)]: m"),
-        ({"GUIDED": "no-file"}, "GUIDED=no-file: must be 0, 1 (eflomal's links) or a file"),
+        ({"POSTERIOR": "no"}, "POSTERIOR=no: must be one of 0 1"),
         (
             {"OWN_PAIRS": "9"},
             "OWN_PAIRS=9: models follow their own links, with FORESIGHT=0 GUIDED=0",
         ),
-        ({"DIRECTIONS": "en-fr de"}, "DIRECTIONS=en-fr de: de must be one of en-fr fr-en"),
-        ({"HANSARDS_DIR": "."}, "HANSARDS_DIR=.: must be a folder with enfr.src-tgt"),
     ],
 )
 def test_a_setting_that_cannot_be_is_one_line(settings, line, corpus):

@@ -321,15 +321,11 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
     for folder in (".done", "logs"):
         (tmp_path / folder).mkdir()
     steps = f'. {ROOT / "recipes" / "steps.sh"}; WORK={tmp_path}; f() {{ "$@"; }}; run_step s x f '
-    said = {}
     for command in ("false", "bash -c 'kill -9 $$'", "logged l bash -c 'exit 130'", "true"):
         finished = run_process(["bash", "-c", steps + command])
         assert finished.returncode
-        said[command] = finished.stderr.splitlines()[-1]
-    assert said["false"].endswith('step "s" failed; correct the error above and run again')
-    assert said["bash -c 'kill -9 $$'"].endswith('step "s" is unfinished; run again to go on')
-    assert said["logged l bash -c 'exit 130'"].endswith('"s" is unfinished; run again to go on')
-    assert said["true"].endswith("error: s made nothing")
+        last = finished.stderr.splitlines()[-1]
+        assert last.endswith('step "s" is unfinished; run again to go on')
     again = f"bash -c {shlex.quote(steps + 'true')} || touch x.partial"  # within the step
     within = run_process(["bash", "-c", steps + f"bash -c {shlex.quote(again)}"], cwd=tmp_path)
     assert "s: another run is at it in " in within.stderr and within.returncode == 0

@@ -16,7 +16,6 @@ from wmt14 import DOMAINS, RECIPE, corpus, make_archives, sentences, serving
 from fairseq_rnnsearch.data.plain_text import PlainText
 
 LANGUAGES = ("en", "fr")
-STAGES = "download extract tokenise select binarise".split()
 COMMANDS = "fairseq-preprocess", "fairseq-train", "fairseq-generate", "subword-nmt"
 SHORTLIST = 12
 SETTINGS = {
@@ -215,23 +214,14 @@ def test_stages_by_name(archives, tmp_path):
     files, table = archives
     with serving(files) as mirror:
         recipe = Recipe(tmp_path, mirror.address, table)
-        for options in (["--dry-run"], ["--from", "select", "--dry-run"]):
-            log = recipe.ok(*options)
-            assert recipe.called() == [] and not mirror.asked
-            assert all((f"\n{s} " in log) == (s in STAGES[3:] or len(options) == 1) for s in STAGES)
         assert "v7.tgz: no such archive" in recipe.error("--from", "extract", "--to", "extract")
         recipe.ok("--to", "extract")
         assert recipe.called() == ["download.py", *["extract.py"] * 7]
         recipe.ok("--from", "tokenise", "--to", "tokenise")
         assert recipe.called() == ["tokenise.py"] * 7
-        assert "done before" in recipe.ok("--dry-run")
-        log = recipe.ok("--dry-run", KEEP_WORDS="200")  # another cut, of the same text
-        assert [line.split()[0] for line in log.splitlines() if "done before" in line] == STAGES[:3]
     for options, message in {
-        ("--from", "train?"): "--from train?: no stage; valid: download extract",
-        ("--to",): "--to needs a stage",
-        ("--from", "select", "--to", "extract"): "--from select comes after --to extract",
-        ("--all",): "--all: must be --from STAGE",
+        ("--from", "train?"): "FROM=train?: must be one of download extract",
+        ("--all",): "unknown argument --all",
     }.items():
         assert message in recipe.error(*options)
 
@@ -239,8 +229,6 @@ def test_stages_by_name(archives, tmp_path):
 WRONG = {
     "another setting": ({"LONGEST": "50"}, "was made with other settings, now LONGEST=50"),
     "a vocabulary": ({"VOCABULARY": "words"}, "VOCABULARY=words: must be one of shortlist bpe"),
-    "no text": ({"CORPORA": " "}, "CORPORA and TRAIN_TEXT are both empty"),
-    "a number": ({"KEEP_WORDS": "many"}, "KEEP_WORDS=many: must be a whole number of 0 or more"),
 }
 
 
@@ -258,18 +246,8 @@ def test_a_failing_command_leaves_nothing_that_looks_done(unbroken, tmp_path):
     ran = recipe.run(SHORTLIST="11")
     mistake, recipes = [line for line in ran.stderr.splitlines() if "error: " in line]
     assert "train.fr has 1 line" in mistake
-    assert "binarise data-shortlist-11-300: fairseq-preprocess failed with status 1" in recipes
+    assert "binarise data-shortlist-11-300: the end of " in recipes
     assert ran.returncode == 1 and not (recipe.work / "data-shortlist-11-300").exists()
-
-
-def test_too_small_a_disk_is_said_before_starting(archives, tmp_path):
-    table = tmp_path / "table"
-    rows = [line.split("\t") for line in archives[1].read_text().splitlines()]
-    rows = [[*row[:3], str(10**15), *row[4:]] if row[0] == "un" else row for row in rows]
-    table.write_text("".join("\t".join(row) + "\n" for row in rows))
-    recipe = Recipe(tmp_path / "recipe", "http://127.0.0.1:9", table)
-    assert "GB are needed in" in recipe.error()
-    assert recipe.called() == []
 
 
 def test_text_of_ones_own(tmp_path, archives):
@@ -279,8 +257,6 @@ def test_text_of_ones_own(tmp_path, archives):
     recipe = Recipe(tmp_path / "recipe", "http://127.0.0.1:9", archives[1])
     a, v = (f"{tmp_path}/{n}.en:{tmp_path}/{n}.fr" for n in "av")
     texts = {"TRAIN_TEXT": f"{a} {v}", "VALID_TEXT": v, "KEEP_WORDS": "0"}
-    for tests in (f"x={v} x={a}", f"a/b={v}"):
-        assert "cannot name a test set" in recipe.error(**texts, TEST_TEXT=tests)
     recipe.ok("--to", "select", **texts, TEST_TEXT=f"news={v} {a}")
     assert recipe.text("tokens/test-news/text.fr") == recipe.text("tokens/valid/text.fr")
     assert len(recipe.text("tokens/test-own-2/text.fr")) == 45  # nothing is left out of a test set
@@ -317,7 +293,6 @@ def test_from_the_data_to_the_reports(unbroken, tmp_path):
         assert all(any(name in row for row in rows) for name in names)
         moses = [row for row in rows if "Moses" in row]
         assert (report == news) == any("100.00" in row for row in moses)  # the reference itself
-        assert report.with_suffix(".html").exists()
     (dictionary,) = recipe.work.glob("trained-*/dictionary-RNNsearch-50/dictionary")
     assert all(len(line.split()) == 2 for line in dictionary.read_text().splitlines())
     recipe.ok("--from", "report", **{**settings, "MODELS": "RNNencdec-30"})  # no alignments

@@ -2,12 +2,11 @@
 # What each part of the paper is worth: trains RNNsearch with one ingredient changed at a time, on
 # Multi30k or on long sentences, and compares the BLEU of several seeds.
 #
-#     bash recipes/ablations/run.sh [--dry-run]
+#     bash recipes/ablations/run.sh
 #     CORPUS=long LONG_DIR=FOLDER bash recipes/ablations/run.sh
 #
 # README.md beside this script names the arms. With the first seed each arm is trained with each of
 # LEARNING_RATES; the one with the better BLEU on the validation set is the arm's for all seeds.
-# --dry-run says how many trainings that is, and what time, disk and memory one of them takes.
 # Run again, it goes on where it stopped, and takes arms, seeds and rates that are new. Once the text
 # is prepared, others can run beside it in the same WORK, with other ARMS. The settings that
 # `rnnsearch-train --help` lists may be variables of the environment, and hold for all arms, but for
@@ -33,8 +32,7 @@ set -a # rnnsearch-train reads them
 : "${TRAIN_OPTIONS:=}"
 set +a
 
-# shellcheck source=recipes/train.sh
-source "$HERE/../train.sh"
+source "$HERE/../steps.sh"
 
 SOURCE=en TARGET=fr
 
@@ -42,7 +40,7 @@ MAIN_ARMS=(program appendix section3 rnnencdec)
 ALL_ARMS=("${MAIN_ARMS[@]}" forward_encoder general additive_halved dot_halved lstm tanh_readout
     start_from_mean start_from_zero uniform_start reset_after)
 
-read_dry_run "$@"
+only_help "$@"
 
 # options_of ARM: sets ARM_OPTIONS to what defines it, and OPTIONS to fairseq-train's other options.
 options_of() {
@@ -71,39 +69,12 @@ check_ablations() {
         ARMS=${ALL_ARMS[*]}
         [[ $CORPUS = multi30k ]] || ARMS=${MAIN_ARMS[*]}
     fi
-    words_of ARMS "${ALL_ARMS[@]}"
-    ((${#WORDS[@]})) || die "ARMS is blank: name an arm"
+    list_of ARMS
     CHOSEN=("${WORDS[@]}")
-    whole HIDDEN 1
-    ((HIDDEN % 2 == 0)) || die "HIDDEN=$HIDDEN: must be even, because two arms halve it"
-    numbers_of SEEDS '^(0|[1-9][0-9]*)$' "whole numbers"
+    list_of SEEDS
     ALL_SEEDS=("${WORDS[@]}")
-    numbers_of LEARNING_RATES '^[0-9]+(\.[0-9]+)?$' "numbers"
+    list_of LEARNING_RATES
     RATES=("${WORDS[@]}")
-    [[ -z $KNOWN_RUNS || -f $KNOWN_RUNS ]] || die "KNOWN_RUNS=$KNOWN_RUNS: there is no such file"
-}
-
-# numbers_of NAME PATTERN WHAT: leaves what the variable NAME lists in the array WORDS.
-numbers_of() {
-    local number
-    list_of "$1"
-    ((${#WORDS[@]})) || die "$1 is blank: must be $3, separated by spaces"
-    for number in "${WORDS[@]}"; do
-        [[ $number =~ $2 ]] || die "$1=${!1}: must be $3, separated by spaces"
-    done
-}
-
-# plan_ablations: says how many trainings there are and, of Multi30k, what one takes.
-plan_ablations() {
-    local trainings=$((${#CHOSEN[@]} * (${#RATES[@]} + ${#ALL_SEEDS[@]} - 1))) rates
-    printf -v rates ' or %s' "${RATES[@]}"
-    log "$(counted "$trainings" training) of $(counted "${#CHOSEN[@]}" arm)," \
-        "learning rate${rates# or}, each like this one:"
-    if [[ $CORPUS = multi30k ]]; then
-        LEARNING_RATE=${RATES[0]} say_plan "$WORK" "${MULTI30K_COUNTS[@]}"
-    else
-        log "$UPDATES updates; their time, disk and memory depend on the text in $LONG_DIR"
-    fi
 }
 
 lay_out_corpus() {
@@ -132,7 +103,7 @@ run_arm() {
     cp -R -- "$ALL/.done" "$WORK"
     options_of "$arm"
     for part in valid test; do
-        train "${ARM_OPTIONS[@]}" --learning-rate "$2" --seed "$3" --evaluate "$part" \
+        train_translator "${ARM_OPTIONS[@]}" --learning-rate "$2" --seed "$3" --evaluate "$part" \
             --train-options="$TRAIN_OPTIONS ${OPTIONS[*]}" --user-dir "$HERE/arms" \
             --stop-after translation
     done
@@ -148,14 +119,11 @@ compare() { python "$HERE/table.py" "$RECORD" "$@"; }
 main() {
     local arm rate seed best
     check_ablations
-    check_work_folder "$ROOT/runs/ablations-$CORPUS"
-    plan_ablations
-    end_dry_run
-    begin_work CORPUS LONG_DIR MULTI30K_DIR
+    begin_work "$ROOT/runs/ablations-$CORPUS" CORPUS LONG_DIR MULTI30K_DIR
     ALL=$WORK RECORD=$WORK/runs.tsv
     if [[ -n $KNOWN_RUNS ]]; then record merge "$KNOWN_RUNS"; fi
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
-    train --stop-after text
+    train_translator --stop-after text
     for seed in "${ALL_SEEDS[@]}"; do
         for arm in "${CHOSEN[@]}"; do
             if [[ $seed = "${ALL_SEEDS[0]}" ]]; then

@@ -4,12 +4,7 @@
 #     bash recipes/gpu/measure.sh [PART]     one part, or all that are not complete yet
 #     bash recipes/gpu/measure.sh table      what there is, as a table
 #
-# correctness      gradients beside float64; the authors' numbers and searches; a CPU's translations
-# waits            how often an update and a step of search wait, as torch counts it
-# profile          milliseconds of each pass, launches, and the longest kernels
-# search           sentences/s with beam 12, fairseq's lstm beside it
-# memory           what an update and a search take
-#
+# The parts are correctness, waits, profile, search and memory; README.md says what they measure.
 # Each part takes less than nine minutes and leaves OUT/PART.json, whole after each measurement: what
 # is in it is not measured again (remove the file to repeat it), and what failed is tried again.
 # BLEU on a GPU: VENV=none bash recipes/multi30k/run.sh.
@@ -25,16 +20,10 @@ HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 PARTS=(correctness waits profile search memory)
 export PYTHONPATH=$HERE/../..${PYTHONPATH:+:$PYTHONPATH}
 
-die() {
-    echo "error: $*" >&2
-    exit 1
-}
-
 case ${1:-} in
     -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0" && exit ;;
+    -*) echo "error: unknown option $1" >&2 && exit 2 ;;
 esac
-(($# <= 1)) && [[ -z ${1:-} || " ${PARTS[*]} table " = *" $1 "* ]] ||
-    die "part $*: must be one of ${PARTS[*]} table"
 [[ $DEVICE != cpu ]] || export CUDA_VISIBLE_DEVICES=''
 mkdir -p "$OUT"
 

@@ -4,24 +4,21 @@
 # If eflomal is installed, its rows stand beside ours, and settings are chosen by its links of
 # VALID: the human links are kept for the end.
 #
-#     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh [--dry-run]
+#     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh
 #
-# recipes/hansards/settings.sh has all that can be set. --dry-run checks it and says what would be
-# done. Run again, the recipe goes on where it stopped.
+# recipes/hansards/settings.sh has all that can be set. Run again, the recipe goes on where it stopped.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=recipes/hansards/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/steps.sh
 source "$HERE/../steps.sh"
 
-read_dry_run "$@"
+only_help "$@"
 
 lay_out_corpus() {
-    local -a train with_test=()
-    read -r -d '' -a train <<<"$TRAIN" || true
+    local -a with_test=()
+    list_of TRAIN
     [[ $WITH_TEST = 0 ]] || with_test=(--with-test)
-    python "$HERE/corpus.py" --out "$PARTIAL" --train "${train[@]}" --valid "$VALID" \
+    python "$HERE/corpus.py" --out "$PARTIAL" --train "${WORDS[@]}" --valid "$VALID" \
         --pairs "$HANSARDS_DIR/enfr.src-tgt" --longest "$LONGEST" \
         ${with_test[@]+"${with_test[@]}"}
 }
@@ -30,9 +27,7 @@ make_subwords() {
     local split language
     mkdir -- "$PARTIAL"
     cat -- "$WORK/corpus/train.en" "$WORK/corpus/train.fr" |
-        subword-nmt learn-bpe --symbols "$BPE_MERGES" \
-            >"$PARTIAL/codes" 2>"$WORK/logs/learn-bpe.log" ||
-        die "subword-nmt learn-bpe: $(tail -n 1 -- "$WORK/logs/learn-bpe.log")"
+        subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes"
     for split in train valid; do
         for language in en fr; do
             subword-nmt apply-bpe --codes "$PARTIAL/codes" \
@@ -65,15 +60,11 @@ align() {
         --heatmap-source-end "$SOURCE_END" ${further[@]+"${further[@]}"}
 }
 
-# find_eflomal: puts eflomal on PATH; fails where there is none, and says how to get it.
+# find_eflomal: puts eflomal on PATH; fails where there is none.
 find_eflomal() {
     [[ -z $EFLOMAL ]] || PATH=$PATH:$EFLOMAL # last: a Python of its own lies there too
-    if command -v eflomal-align >/dev/null && command -v eflomal-makepriors >/dev/null; then
-        return
-    fi
-    log "eflomal is not on PATH, so its rows are left out: \"pip install eflomal\" into an environment of" \
-        "its own (it needs a C compiler), and give EFLOMAL=bin-folder-of-that-environment"
-    return 1
+    command -v eflomal-align eflomal-makepriors >/dev/null ||
+        { log "eflomal is not on PATH, so its rows are left out; EFLOMAL may name its folder" && return 1; }
 }
 
 # eflomal_align SPLIT OPTION...: aligns sentences in both directions, and joins their links.
@@ -94,9 +85,7 @@ eflomal_train() {
 }
 
 # turn_links: makes $PARTIAL/fr-en from the links $PARTIAL/en-fr
-turn_links() {
-    sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$PARTIAL/en-fr" >"$PARTIAL/fr-en"
-}
+turn_links() { sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$PARTIAL/en-fr" >"$PARTIAL/fr-en"; }
 
 # make_guidance: the links that attention is to follow, for each direction.
 make_guidance() {
@@ -119,10 +108,6 @@ choose_own_text() {
         subword-nmt apply-bpe --codes "$WORK/subwords/codes" \
             <"$PARTIAL/text.$language" >"$PARTIAL/train.$language"
     done
-}
-
-align_own_text() {
-    align_text "$1" "$1" "$WORK/own-text/text" jsonl --posterior
 }
 
 # join_own_links: where the posterior weights of both directions, multiplied, agree
@@ -149,7 +134,7 @@ find_own_links() {
     run_step "choose text to align" "$WORK/own-text" choose_own_text
     for direction in $DIRECTIONS; do
         run_step "align training text $direction" "$WORK/own-weights-$direction" \
-            align_own_text "$direction"
+            align_text "$direction" "$direction" "$WORK/own-text/text" jsonl --posterior
     done
     need_both "align training text"
     run_step "join its links" "$WORK/own-links" join_own_links
@@ -185,8 +170,7 @@ train_foresight() {
 
 # train_direction SOURCE-TARGET UPDATES NAME DATA OPTION...: trains a model in checkpoints-NAME
 train_direction() {
-    local -a further=()
-    read -r -d '' -a further <<<"$TRAIN_OPTIONS" || true
+    list_of TRAIN_OPTIONS
     set_sizes
     set_optimization adam "$2"
     train_logged "train-$3" fairseq-train "$WORK/$4" "${PLUGIN[@]}" \
@@ -198,7 +182,7 @@ train_direction() {
         --max-update "$2" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints-$3" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 --best-checkpoint-metric nll_loss \
-        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"} "${@:5}"
+        --log-format simple --log-interval 50 ${WORDS[@]+"${WORDS[@]}"} "${@:5}"
 }
 
 # translate SOURCE-TARGET: translates VALID, to see what following links does to translations
@@ -282,45 +266,6 @@ align_all() {
     fi
 }
 
-check_settings() {
-    local name
-    one_of FORESIGHT 0 1
-    one_of GOLD 0 1
-    one_of WITH_TEST 0 1
-    one_of BLEU 0 1
-    one_of POSTERIOR 0 1
-    one_of SOURCE_END keep drop renormalise
-    one_of DECODER_ORDER program appendix section3
-    for name in LONGEST BPE_MERGES EMBEDDING HIDDEN ATTENTION MAXOUT FORESIGHT_UPDATES \
-        BATCH_TOKENS UPDATES RESAMPLES; do
-        whole "$name" 1
-    done
-    for name in OWN_PAIRS WARMUP SEED; do
-        whole "$name" 0
-    done
-    for name in GUIDED_WEIGHT FORESIGHT_GUIDED_WEIGHT LEARNING_RATE CLIP_NORM; do
-        number "$name"
-    done
-    number DROPOUT 1
-    number LABEL_SMOOTHING 1
-    [[ $OWN_PAIRS = 0 || $FORESIGHT$GUIDED = 00 ]] ||
-        die "OWN_PAIRS=$OWN_PAIRS: models follow their own links, with FORESIGHT=0 GUIDED=0"
-    [[ $GUIDED = [01] || -f $GUIDED ]] ||
-        die "GUIDED=$GUIDED: must be 0, 1 (eflomal's links) or a file of links"
-    words_of DIRECTIONS en-fr fr-en
-    [[ -n $TRAIN && -n $VALID ]] || die "TRAIN and VALID name the training and the validation text"
-    [[ -e $HANSARDS_DIR/enfr.src-tgt && -e $HANSARDS_DIR/enfr.gold ]] ||
-        die "HANSARDS_DIR=$HANSARDS_DIR: must be a folder with enfr.src-tgt and enfr.gold"
-    [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
-}
-
-# say_plan: says what is trained, and where.
-say_plan() {
-    log "$(counted "$UPDATES" update) in each direction (DIRECTIONS=$DIRECTIONS):" \
-        "$EMBEDDING/$HIDDEN/$ATTENTION/$MAXOUT units, of $TRAIN, in $WORK"
-    say_environment
-}
-
 prepare_text() {
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     if [[ $WITH_EFLOMAL = 1 ]]; then
@@ -352,23 +297,16 @@ train_both() {
     need_both "follow its own links"
 }
 
-translate_both() {
-    local direction
-    for direction in en-fr fr-en; do
-        run_step "translate $direction" "$WORK/translated-$direction" translate "$direction"
-    done
-}
-
 main() {
-    local WITH_EFLOMAL=0 FORESEES='' KIND
-    check_settings
+    local WITH_EFLOMAL=0 FORESEES='' KIND name
+    for name in FORESIGHT GOLD WITH_TEST BLEU POSTERIOR; do one_of "$name" 0 1; done
+    [[ $OWN_PAIRS = 0 || $FORESIGHT$GUIDED = 00 ]] ||
+        die "OWN_PAIRS=$OWN_PAIRS: models follow their own links, with FORESIGHT=0 GUIDED=0"
+    [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
     [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
     [[ $OWN_PAIRS = 0 ]] || FORESEES=-own
     KIND=$FORESEES$([[ $POSTERIOR = 0 ]] || echo -posterior)
-    check_work_folder "$ROOT/runs/hansards"
-    say_plan
-    end_dry_run
-    begin_work TRAIN VALID HANSARDS_DIR WITH_TEST LONGEST BPE_MERGES \
+    begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR WITH_TEST LONGEST BPE_MERGES \
         EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM \
         LABEL_SMOOTHING BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT \
         FORESIGHT_GUIDED_WEIGHT TRAIN_OPTIONS
@@ -378,15 +316,12 @@ main() {
     [[ $GOLD$WITH_EFLOMAL != 00 ]] || die "GOLD=0 judges by eflomal's links: install eflomal"
     prepare_text
     train_both
-    if [[ $WITH_EFLOMAL = 1 ]]; then
-        align_all valid valid
-    fi
+    if [[ $WITH_EFLOMAL = 1 ]]; then align_all valid valid; fi
     if [[ $BLEU = 1 ]]; then
-        translate_both
+        run_step "translate en-fr" "$WORK/translated-en-fr" translate en-fr
+        run_step "translate fr-en" "$WORK/translated-fr-en" translate fr-en
     fi
-    if [[ $GOLD = 1 ]]; then
-        align_all test aligned
-    fi
+    if [[ $GOLD = 1 ]]; then align_all test aligned; fi
     report
 }
 

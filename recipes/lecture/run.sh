@@ -8,7 +8,6 @@
 # same as a page, and slides/.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-# shellcheck source=recipes/steps.sh
 source "$HERE/../steps.sh"
 export WORK=${WORK:-$ROOT/runs/lecture}
 case ${1-} in
@@ -17,7 +16,6 @@ case ${1-} in
     *) die "unknown option $1; expected --open" ;;
 esac
 export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-lecture}
-# shellcheck source=recipes/environment.sh
 source "$ROOT/recipes/environment.sh"
 mkdir -p -- "$WORK"
 WORK=$(CDPATH= cd -- "$WORK" && pwd)

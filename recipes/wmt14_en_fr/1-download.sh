@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Fetches the archives that are not in the folder ARCHIVES yet.
 
-# shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 download() {

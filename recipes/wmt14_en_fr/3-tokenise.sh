@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
 # Tokenises text/NAME to tokens/NAME over all cores; training pairs are cleaned.
 
-# shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 # tokenise NAME OPTION...: makes tokens/NAME of text/NAME

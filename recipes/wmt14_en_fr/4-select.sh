@@ -2,13 +2,11 @@
 # Scores all training pairs by their resemblance to IN_DOMAIN and keeps the best KEEP_WORDS French
 # words of them (Axelrod et al. 2011). For another KEEP_WORDS nothing is scored again.
 
-# shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 estimate() {
-    local -a inside
-    read -r -d '' -a inside <<<"$IN_DOMAIN" || true
-    python "$HERE/score.py" estimate --out "$PARTIAL" --inside "${inside[@]/#/$WORK/tokens/}" \
+    list_of IN_DOMAIN
+    python "$HERE/score.py" estimate --out "$PARTIAL" --inside "${WORDS[@]/#/$WORK/tokens/}" \
         --pool "${PARTS[@]/#/$WORK/tokens/}" --order "$LM_ORDER" --min-count "$LM_MIN_COUNT" \
         --seed "$SEED"
 }

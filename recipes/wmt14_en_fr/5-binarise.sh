@@ -2,7 +2,6 @@
 # Makes dictionaries and binary data for fairseq: of the SHORTLIST most frequent words, or of
 # subwords.
 
-# shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 make_subwords() {
@@ -13,9 +12,7 @@ make_subwords() {
     done
     mkdir -- "$PARTIAL"
     { sample "$SELECTED/train.en" "$BPE_SAMPLE" && sample "$SELECTED/train.fr" "$BPE_SAMPLE"; } |
-        subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes" \
-        2>"$WORK/logs/learn-bpe.log" ||
-        die "subword-nmt learn-bpe: $(tail -n 1 "$WORK/logs/learn-bpe.log")"
+        subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes"
     for split in "${splits[@]}"; do
         prefix=${split#*:} split=${split%%:*}
         for language in en fr; do
@@ -42,13 +39,7 @@ binarise() {
 subwords_of() { echo "$SUBWORDS/test-$1"; }
 
 binarise_words() {
-    local language words
     binarise "$SELECTED/train" "$VALID" tokens_of --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
-    for language in en fr; do
-        words=$(wc -l <"$PARTIAL/dict.$language.txt")
-        ((words == SHORTLIST)) || log "  the training text has only $((words)) $language words," \
-            "fewer than SHORTLIST=$SHORTLIST"
-    done
     describe_preprocessing en fr
 }
 
@@ -58,11 +49,10 @@ binarise_subwords() {
     describe_preprocessing en:codes fr:codes
 }
 
-use_environment fairseq-preprocess
+use_environment
 if [[ $VOCABULARY = shortlist ]]; then
     run_step "binarise ${DATA##*/}" "$DATA" binarise_words
 else
-    need subword-nmt
     run_step "make ${SUBWORDS##*/}" "$SUBWORDS" make_subwords
     run_step "binarise ${DATA##*/}" "$DATA" binarise_subwords
 fi

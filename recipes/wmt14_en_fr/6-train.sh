@@ -2,9 +2,7 @@
 # Trains the five models of the paper's Table 1, one after the other, each for the updates of its
 # Table 2.
 
-# shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
-# shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
 use_training_folder
 
@@ -35,8 +33,8 @@ train() {
     fi
     set_sizes
     set_optimization "$OPTIMIZER" "$longest"
-    read -r -d '' -a launch <<<"$LAUNCH" || true
-    read -r -d '' -a further <<<"$TRAIN_OPTIONS" || true
+    list_of LAUNCH && launch=(${WORDS[@]+"${WORDS[@]}"})
+    list_of TRAIN_OPTIONS && further=(${WORDS[@]+"${WORDS[@]}"})
     train_logged "train-$(folder_of "$1")-${DATA##*/}" ${launch[@]+"${launch[@]}"} \
         "$(command -v fairseq-train)" "$DATA" "${PLUGIN[@]}" --source-lang en --target-lang fr \
         --arch "$(arch_of "$1")" "${SIZES[@]}" --dropout "$DROPOUT" \
@@ -50,9 +48,10 @@ train() {
         --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
 }
 
+((BATCH_SIZE % WORKERS == 0)) || die "BATCH_SIZE=$BATCH_SIZE cannot be shared by WORKERS=$WORKERS"
 # on CPUs the processes share the cores of this machine
 : "${OMP_NUM_THREADS:=$((PROCESSES > WORKERS ? PROCESSES / WORKERS : 1))}"
-use_environment fairseq-train
+use_environment
 for model in "${CHOSEN[@]}"; do
     resume_step "$(training_of "$model")" train "$model"
 done

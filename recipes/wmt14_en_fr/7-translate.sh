@@ -2,9 +2,7 @@
 # Translates the test sets by every model, and their sentences without unknown words once more,
 # where UNK is forbidden. RNNsearch also aligns, and its UNK is replaced by means of the alignments.
 
-# shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
-# shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
 use_training_folder
 
@@ -90,7 +88,7 @@ learn_dictionary() {
 }
 
 : "${OMP_NUM_THREADS:=$PROCESSES}" # one process at a time
-use_environment fairseq-preprocess fairseq-generate
+use_environment
 if [[ $VOCABULARY = shortlist ]]; then
     mkdir -p -- "$(dirname -- "$(without_unknown any)")"
     for test in "${TESTS[@]}"; do

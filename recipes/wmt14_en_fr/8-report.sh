@@ -1,16 +1,14 @@
 #!/usr/bin/env bash
 # Writes report.md for each test set: tables 1 to 3 and figures 2 and 3 beside the paper's.
 
-# shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
-# shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
 use_training_folder
 
 # report TEST: makes its report of all models that have been trained
 report() {
     local model trained log folder pair name way
-    local -a trainings ids=() systems=() notes=(
+    local -a ids=() systems=() notes=(
         --note "trained with $OPTIMIZER, dropout $DROPOUT, label smoothing $LABEL_SMOOTHING"
         --note "m $EMBEDDING, n $HIDDEN, n' $ATTENTION, l $MAXOUT"
         --note "vocabulary: $VOCABULARY, $([[ $VOCABULARY = bpe ]] && echo "$BPE_MERGES merges" ||
@@ -21,9 +19,7 @@ report() {
         folder=$TRANSLATIONS/$1/$(folder_of "$model")
         systems+=(--system "$model=$folder/all.tokens" --system-detokenised
             "$model=$folder/all.text")
-        trainings=("$model")
-        [[ $model != *\* ]] || trainings=("${model%\*}" "$model") # it goes on from the other
-        for trained in "${trainings[@]}"; do
+        for trained in $([[ $model != *\* ]] || echo "${model%\*}") "$model"; do # it goes on from that
             log=$WORK/logs/train-$(folder_of "$trained")-${DATA##*/}.log
             [[ ! -e $log ]] || systems+=(--log "$model=$log")
         done

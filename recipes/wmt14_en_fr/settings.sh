@@ -6,7 +6,6 @@
 : "${PROCESSES:=}" # that tokenise, score and binarise, and threads that train and translate on CPUs
                    # where OMP_NUM_THREADS says nothing else (default: one per core)
 : "${SEED:=1}"
-: "${CHECK_DISK:=1}" # 0: begin although the disk may become full
 
 # archives: those that are in the folder are used as they are, the others are downloaded
 : "${ARCHIVES:=}"                      # folder (default: $WORK/archives)
@@ -65,7 +64,6 @@
 : "${SAVE_EVERY:=5000}"          # updates; each time it validates, too
 : "${WORKERS:=1}" # processes that share an update: GPUs here, or all that LAUNCH starts
 : "${LAUNCH:=}"   # in front of fairseq-train, such as "torchrun --nproc_per_node 4"
-: "${GFLOPS:=}" # of the device that trains, to estimate its time (default: those of CPU cores)
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, such as "--num-workers 4"
 
 # translation and report: may be changed afterwards, but REPLACE_UNK and DICTIONARY_PAIRS only before
