@@ -14,9 +14,7 @@ from wmt14 import RECIPE, corpus, make_archives, packed, program, rows, serving,
 from fairseq_rnnsearch.errors import UserError
 
 sys.path.insert(0, str(RECIPE))
-archives, download, extract, reader = map(
-    importlib.import_module, ("archives", "download", "extract", "sgml")
-)
+download, extract, reader = map(importlib.import_module, ("download", "extract", "sgml"))
 SHARED = Path(os.environ.get("RNNSEARCH_SHARED") or RECIPE.parents[2] / "shared") / "data"
 EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
 
@@ -25,14 +23,14 @@ EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
 def made(tmp_path_factory):
     """The archives by path, and the table that describes them."""
     folder = tmp_path_factory.mktemp("archives")
-    return make_archives(folder), archives.read_table(folder / "archives.tsv")
+    return make_archives(folder), download.read_table(folder / "archives.tsv")
 
 
 # --- the table ----------------------------------------------------------------------------------
 
 
 def test_the_real_table_is_whole():
-    table = archives.read_table()
+    table = download.read_table()
     training = list(table)[:5]
     assert training == ["europarl-v7", "news-commentary-v9", "un", "commoncrawl", "giga-fren"]
     assert all(table[name].size and table[name].checksum for name in training)
@@ -42,27 +40,12 @@ def test_the_real_table_is_whole():
 def test_test_sets_are_sacrebleus():
     from sacrebleu.dataset import DATASETS
 
-    table = archives.read_table()
+    table = download.read_table()
     known = {"newstest2012": "wmt12", "newstest2013": "wmt13", "newstest2014": "wmt14/full"}
     for name, theirs in known.items():
         assert DATASETS[theirs].data[0].endswith(f"statmt.org/{table[name].path}")
         assert [table[name].checksum] == [f"md5:{digest}" for digest in DATASETS[theirs].md5]
         assert list(table[name].members) == DATASETS[theirs].langpairs["en-fr"]
-
-
-BROKEN_TABLES = {
-    "six columns": ("a\tb\tc\t1\t-\td\n", "6 columns"),
-    "a checksum": ("a\tb\tc\t1\tsha256:12\td\te\n", "'sha256:12'"),
-    "a name with a folder": ("a\tb\t../c\t1\t-\td\te\n", "no name of a file"),
-}
-
-
-@pytest.mark.parametrize("name", BROKEN_TABLES)
-def test_a_broken_table_is_named(tmp_path, name):
-    text, message = BROKEN_TABLES[name]
-    (tmp_path / "table").write_text(text)
-    with pytest.raises(UserError, match=message):
-        archives.read_table(tmp_path / "table")
 
 
 # --- downloads ----------------------------------------------------------------------------------
@@ -106,7 +89,7 @@ def test_what_a_broken_off_run_left(made, tmp_path, known):
     files, table = made
     content, archive = files[EUROPARL], table["europarl-v7"]
     if not known:
-        archive = archives.Archive(archive.corpus, archive.path, archive.name, None, None, ("", ""))
+        archive = download.Archive(archive.corpus, archive.path, archive.name, None, None, ("", ""))
     with serving(files) as mirror:
         for left, ranges in ((content, True), (content + b"x", True), (content[:50], False)):
             mirror.ranges = ranges
@@ -143,12 +126,11 @@ def test_archives_that_are_there_are_used(made, tmp_path):
         command = ["download", "--out", tmp_path, "--mirror", mirror.address]
         command += ["--table", tmp_path / "table", "europarl-v7", "un"]
         ran = program(*command)
-        assert ran.returncode == 1 and "table cannot be read" in ran.stderr
+        assert ran.returncode == 1 and "No such file" in ran.stderr
         (tmp_path / "table").write_text("".join("\t".join(row) + "\n" for row in rows))
         ran = program(*command)
     assert ran.returncode == 0, ran.stderr
     assert not mirror.asked
-    assert "training-parallel-un.tgz has 6 bytes, the known one" in ran.stdout
     assert (tmp_path / "training-parallel-un.tgz").read_bytes() == b"my own"
 
 
@@ -188,7 +170,7 @@ ENGLISH, FRENCH = (f"training/europarl-v7.fr-en.{language}" for language in ("en
 STORED = gzip.compress(sides(b"a\n", b"b\n", False), compresslevel=0)
 TEXT = os.urandom(4000).hex().encode() + b"\n"
 BROKEN = "broken or not whole"
-LINK = "europarl-v7.fr-en.en is a link"
+LINK = "europarl-v7.fr-en.en' is a link"
 HOSTILE = {
     "a link": (tar_of((ENGLISH, tarfile.SYMTYPE, "/etc/passwd", b"")), LINK),
     "paths that climb": (
@@ -230,13 +212,9 @@ def test_files_of_ones_own(tmp_path):
     lay_out("out", one, two).check_returncode()
     assert (tmp_path / "out/text.en").read_bytes() == b"a\nb\ne\nf\n"
     assert (tmp_path / "out/text.fr").read_bytes() == b"c\nd\ne\nf\n"
-    for files, message in {
-        f"{tmp_path}/a.en:{tmp_path}/none": f"{tmp_path}/none: No such file or directory",
-        "alone": "'alone': files are given as SOURCE:TARGET",
-    }.items():
-        ran = lay_out(f"out-{len(files)}", files)
-        assert ran.returncode == 1
-        assert ran.stderr == f"fairseq_rnnsearch: error: {message}\n"
+    ran = lay_out("out-none", f"{tmp_path}/a.en:{tmp_path}/none")
+    assert ran.returncode == 1 and f"{tmp_path}/none" in ran.stderr
+    assert len(ran.stderr.splitlines()) == 1
 
 
 # --- SGML ---------------------------------------------------------------------------------------

@@ -2,62 +2,67 @@
 
     python recipes/wmt14_en_fr/download.py --out FOLDER --mirror URL CORPUS...
 
-An archive that is in the folder already is used as it is. If its size or checksum is not the known
-one, there is only a warning, because it may be another release, or a part that was made on purpose.
-An archive that is fetched here must have both.
+An archive that is in the folder already is used as it is: it may be another release, or a part that
+was made on purpose. One that is fetched here must have the size and the checksum of archives.tsv.
 """
 
 import argparse
+import hashlib
 import os
-import sys
 import time
 import urllib.error
 import urllib.request
 from http.client import HTTPException
 from pathlib import Path
-
-from archives import TABLE, Archive, chosen, read_table
+from typing import NamedTuple
 
 from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import bring_to_disk
 
+TABLE = Path(__file__).with_name("archives.tsv")
 _CHUNK = 1 << 20
 _BUSY = (429, 500, 502, 503, 504)  # answers of a server that may have time later
 _WAIT_SECONDS = 60
 """A connection counts as lost when no byte has come for so long."""
 
 
-class Progress:
-    """Prints now and then how much has arrived, out of how much, and how fast."""
+class Archive(NamedTuple):
+    """An archive, as a line of the table describes it.
 
-    def __init__(self, name: str, begin: int, total: int | None) -> None:
-        self._name, self._total, self._begin = name, total, begin
-        self._started = self._said = time.monotonic()
+    Attributes:
+        path: where it is below the mirror.
+        name: what it is called in the folder of archives.
+        size: its bytes, or None where they are not known.
+        checksum: ``sha256:...`` or ``md5:...``, or None where it is not known.
+        members: the paths of the English and of the French text inside.
+    """
 
-    def show(self, done: int) -> None:
-        now = time.monotonic()
-        on_terminal = sys.stderr.isatty()
-        if now - self._said < (1 if on_terminal else 30):
-            return
-        self._said = now
-        rate = (done - self._begin) / (now - self._started) / 1e6
-        whole = f" of {self._total / 1e6:,.0f}" if self._total else ""
-        line = f"  {self._name}: {done / 1e6:,.0f}{whole} MB, {rate:.1f} MB/s"
-        print(
-            f"\r{line} " if on_terminal else line, end="" if on_terminal else "\n", file=sys.stderr
-        )
+    corpus: str
+    path: str
+    name: str
+    size: int | None
+    checksum: str | None
+    members: tuple[str, str]
 
 
-def check_given(archive: Archive, path: Path) -> None:
-    """Warn when an archive that was there before is not the known one."""
-    size = path.stat().st_size
-    if archive.size not in (None, size):
-        print(f"  warning: {path} has {size:,} bytes, the known one {archive.size:,}", flush=True)
-    elif archive.checksum and (digest := archive.checksum_of(path)) != archive.checksum:
-        print(f"  warning: {path} is {digest}, the known one {archive.checksum}", flush=True)
-    else:
-        print(f"  {archive.name} is there", flush=True)
+def read_table(path: Path = TABLE) -> dict[str, Archive]:
+    """Read the archives by the names of their corpora, in the order of the table."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    archives = {}
+    for corpus, below, name, size, checksum, *members in (
+        line.split("\t") for line in lines if line and not line.startswith("#")
+    ):
+        known = None if size == "-" else int(size), None if checksum == "-" else checksum
+        archives[corpus] = Archive(corpus, below, name, *known, tuple(members))
+    return archives
+
+
+def checksum_of(file: Path, known: str) -> str:
+    """Return the checksum of a file, by the same algorithm as the known one."""
+    algorithm = known.partition(":")[0]
+    with file.open("rb") as content:
+        return f"{algorithm}:{hashlib.file_digest(content, algorithm).hexdigest()}"
 
 
 def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> None:
@@ -93,7 +98,7 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
                 f" or put the archive in {folder}"
             )
         time.sleep(wait)
-    if archive.checksum and (digest := archive.checksum_of(partial)) != archive.checksum:
+    if archive.checksum and (digest := checksum_of(partial, archive.checksum)) != archive.checksum:
         partial.unlink()
         raise UserError(
             f"{archive.name}: {url} has {size:,} bytes as it should but is {digest}, expected"
@@ -140,12 +145,10 @@ def _transfer(url: str, partial: Path, archive: Archive) -> int | None:
             raise UserError(
                 f"{archive.name}: {url} has {total:,} bytes, expected are {archive.size:,}"
             )
-        progress = Progress(archive.name, begin, total)
         with partial.open("ab" if begin else "wb") as file:
             while chunk := response.read(_CHUNK):
                 file.write(chunk)
                 begin += len(chunk)
-                progress.show(begin)
     return total if total is not None else begin
 
 
@@ -159,20 +162,15 @@ def main() -> None:
     parser.add_argument("--tries", type=int, default=5)
     parser.add_argument("--wait", type=float, default=5, help="seconds between them")
     options = parser.parse_args()
-    if not options.mirror.startswith(("http://", "https://")):
-        raise UserError(f"mirror {options.mirror!r}: must begin with http:// or https://")
-    archives = chosen(read_table(options.table), options.corpora)
-    try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        for archive in archives:
-            if (options.out / archive.name).exists():
-                check_given(archive, options.out / archive.name)
-                continue
-            url = f"{options.mirror.rstrip('/')}/{archive.path}"
-            print(f"  {archive.name} from {url}", flush=True)
-            fetch(archive, url, options.out, options.tries, options.wait)
-    except OSError as problem:
-        raise UserError(f"{options.out}: {problem.strerror or problem}") from problem
+    table = read_table(options.table)
+    options.out.mkdir(parents=True, exist_ok=True)
+    for archive in (table[corpus] for corpus in options.corpora):
+        if (options.out / archive.name).exists():
+            print(f"  {archive.name} is there", flush=True)
+            continue
+        url = f"{options.mirror.rstrip('/')}/{archive.path}"
+        print(f"  {archive.name} from {url}", flush=True)
+        fetch(archive, url, options.out, options.tries, options.wait)
 
 
 if __name__ == "__main__":

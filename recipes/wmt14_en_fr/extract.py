@@ -5,23 +5,21 @@
 
 Several corpora follow each other in the same two files. A file is plain, .gz or SGML (.sgm).
 
-An archive's paths are only compared: what is taken from it is written under the names above, so
-that no archive can write elsewhere. Links and devices are refused.
+An archive is unpacked by tarfile's filter for data, so that it cannot write elsewhere.
 """
 
 import argparse
 import gzip
-import shutil
 import tarfile
 import tempfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import IO
 
-from archives import TABLE, Archive, chosen, read_table
-from parallel_text import LANGUAGES, new_sides
+from download import TABLE, Archive, read_table
+from parallel_text import new_sides
 from sgml import read_pair
 
 from fairseq_rnnsearch.command_line import program
@@ -56,18 +54,18 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def take_members(path: Path, members: tuple[str, str], folder: Path) -> None:
-    """Copy two members of an archive, in one pass, to ``folder/en`` and ``folder/fr``.
+    """Unpack two members of an archive, in one pass, below a folder.
 
     Raises:
-        UserError: the archive is broken or ends early, or a member is not there or is no plain
-            file.
+        UserError: the archive is broken or ends early, or a member is not there.
     """
-    wanted = dict(zip(members, LANGUAGES, strict=True))
+    wanted = set(members)
     try:
         with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
             for member in archive:
-                if language := wanted.pop(str(PurePosixPath(member.name)), None):
-                    _take(archive, member, folder / language, f"{path}: {member.name}")
+                if (name := member.name.removeprefix("./")) in wanted:
+                    archive.extract(member, folder, filter="data")
+                    wanted.remove(name)
                 if not wanted:
                     break
             # gzip compares the checksum only at the end of the content.
@@ -78,14 +76,7 @@ def take_members(path: Path, members: tuple[str, str], folder: Path) -> None:
             f"{path} ({path.stat().st_size:,} bytes) is broken or not whole: {problem}"
         ) from problem
     if wanted:
-        raise UserError(f"{path} holds no {' and no '.join(wanted)}")
-
-
-def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, out: Path, where: str) -> None:
-    if not member.isfile():
-        raise UserError(f"{where} is a link or no file; expected a plain file")
-    with out.open("wb") as file:
-        shutil.copyfileobj(archive.extractfile(member), file, _CHUNK)
+        raise UserError(f"{path} holds no {' and no '.join(sorted(wanted))}")
 
 
 def add_pair(
@@ -131,20 +122,11 @@ def add_archive(
 ) -> int:
     """Add an archive's two members to the text, by way of a folder in ``out``; return the pairs."""
     path = folder / archive.name
-    if not path.is_file():
-        raise UserError(f"{path}: no such archive; run the stage download")
     with tempfile.TemporaryDirectory(dir=out) as place:
         take_members(path, archive.members, Path(place))
-        files = tuple(Path(place) / language for language in LANGUAGES)
+        files = tuple(Path(place) / member for member in archive.members)
         names = tuple(f"{path}: {member}" for member in archive.members)
         return add_pair(names, files, outputs)
-
-
-def two_names(text: str) -> tuple[str, str]:
-    source, _, target = text.partition(":")
-    if not source or not target or ":" in target:
-        raise UserError(f"{text!r}: files are given as SOURCE:TARGET")
-    return source, target
 
 
 @program
@@ -156,22 +138,14 @@ def main() -> None:
     parser.add_argument("--files", nargs="+", default=[], metavar="SOURCE:TARGET")
     parser.add_argument("--table", type=Path, default=TABLE)
     options = parser.parse_args()
-    if bool(options.corpora) == bool(options.files) or bool(options.corpora) != bool(
-        options.archives
-    ):
-        parser.error("give --archives and corpora, or --files")
-    archives = chosen(read_table(options.table), options.corpora)
-    try:
-        options.out.mkdir(parents=True)
-        with new_sides(options.out) as outputs:
-            pairs = 0
-            for names in map(two_names, options.files):
-                files = tuple(map(Path, names))
-                pairs += add_pair(names, files, outputs)
-            for archive in archives:
-                pairs += add_archive(archive, options.archives, outputs, options.out)
-    except OSError as problem:
-        raise UserError(f"{problem.filename or options.out}: {problem.strerror}") from problem
+    table = read_table(options.table)
+    options.out.mkdir(parents=True)
+    with new_sides(options.out) as outputs:
+        pairs = 0
+        for names in (given.split(":") for given in options.files):
+            pairs += add_pair(tuple(names), tuple(map(Path, names)), outputs)
+        for corpus in options.corpora:
+            pairs += add_archive(table[corpus], options.archives, outputs, options.out)
     print(f"  {counted(pairs, 'pair')}")
 
 
