@@ -309,6 +309,21 @@ def test_what_holds_no_training_takes_no_place(stopped_at_10, tmp_path):
     assert choose(tmp_path) == str(tmp_path / EIGHT)
 
 
+def test_the_newest_is_the_last_whatever_its_name(stopped_at_10, tmp_path, caplog):
+    """A signal under --no-last-checkpoints has left a last one, and the training has gone on."""
+    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
+    shutil.copy(folder / EIGHT, folder / LAST)
+    assert choose(folder) == str(folder / BEST)  # as new as TEN
+    (warning,) = caplog.messages
+    assert warning == (
+        f"checkpoint {folder / LAST} is older (@ 8 updates); going on from {folder / BEST} instead "
+        "(@ 10 updates)"
+    )
+    caplog.clear()
+    assert choose(folder, no_last_checkpoints=True) == str(folder / BEST)
+    assert not caplog.messages
+
+
 def test_a_new_run_begins_from_nothing_and_a_named_checkpoint_must_exist(stopped_at_10, tmp_path):
     assert choose(tmp_path) is None
     elsewhere = str(tmp_path / "nowhere.pt")

@@ -122,41 +122,45 @@ def _checkpoints(folder: str) -> list[str]:
 def _newest_in(cfg: CheckpointConfig) -> str | None:
     """Return the checkpoint in --save-dir to go on from, or None where there is none yet.
 
+    It is the one with the most updates, whatever its name: ``checkpoint_last.pt`` is old if the
+    training has gone on with --no-last-checkpoints since.
+
     Raises:
         UserError: if there are some, but none is usable.
     """
     last = os.path.join(cfg.save_dir, LAST)
-    candidates, problems = _checkpoints(cfg.save_dir), []
+    candidates, problems, reached = _checkpoints(cfg.save_dir), {}, {}
     if not candidates:
         return None
-    if last in candidates and not cfg.no_last_checkpoints:
-        candidates.remove(last)
-        with _noting(problems):
-            verify(last)
-            return last
-    elif not cfg.no_last_checkpoints:
-        problems.append(f"checkpoint {last} does not exist")
-    reached = {}
-    for path in candidates:
-        with _noting(problems):
+    for path in dict.fromkeys([last, *candidates] if not cfg.no_last_checkpoints else candidates):
+        with _noting(problems, path):
             reached[path] = progress(path)
-    for path in sorted(reached, key=lambda path: (reached[path], path), reverse=True):
-        with _noting(problems):
+    for path in sorted(reached, key=lambda path: (reached[path], path == last, path), reverse=True):
+        with _noting(problems, path):
+            if path != last and not reached[path].can_go_on:  # of the last one the trainer says so
+                raise UserError(
+                    f"checkpoint {path} holds no training to go on with (it lacks the optimizer's "
+                    "state or the place in the data)"
+                )
             verify(path)
-            if problems:
-                problems.append(f"going on from {path} instead (@ {reached[path][1]} updates)")
-                logger.warning("; ".join(problems))
+            if not cfg.no_last_checkpoints and path != last and last in reached:
+                older = f"checkpoint {last} is older (@ {reached[last].updates} updates)"
+                problems.setdefault(last, older)
+            if problems and path != last:
+                said = f"going on from {path} instead (@ {reached[path].updates} updates)"
+                first = sorted(problems, key=lambda path: path != last)
+                logger.warning("; ".join([*map(problems.get, first), said]))
             return path
     raise UserError(
-        "; ".join(problems) + ". There is no other checkpoint to go on from: remove what is there "
-        "to train from the beginning"
+        "; ".join(problems.values()) + ". There is no other checkpoint to go on from: remove what "
+        "is there to train from the beginning"
     )
 
 
 @contextlib.contextmanager
-def _noting(problems: list[str]) -> Iterator[None]:
+def _noting(problems: dict[str, str], path: str) -> Iterator[None]:
     """Note what is wrong with a checkpoint, and continue without it."""
     try:
         yield
     except UserError as problem:
-        problems.append(str(problem).removesuffix(ADVICE))
+        problems[path] = str(problem).removesuffix(ADVICE)

@@ -13,7 +13,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -40,13 +40,20 @@ class Refused(Exception):
     """Invalid content; the message is part of a sentence about the file."""
 
 
-def read_checkpoint(path: str | os.PathLike[str]) -> Any:
+def read_checkpoint(path: str | os.PathLike[str], *, whole: bool = True) -> Any:
     """Return what a checkpoint holds; every other reader in this package goes through here.
+
+    Args:
+        whole: compare its parts with their checksums; otherwise tensors are read when first used.
 
     Raises:
         UserError: if the file is damaged, not a checkpoint, or holds more than tensors and plain
             values.
     """
+    if not whole:
+        with _explained(path), torch.serialization.safe_globals(_OLDER):
+            mapped = zipfile.is_zipfile(path)
+            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
     with _explained(path), open(path, "rb") as file:
         _verify(file, path)
         with torch.serialization.safe_globals(_OLDER):
@@ -210,27 +217,32 @@ def _checkpoints_in(folder: str) -> str:
     return f"name one of those that it holds: {', '.join(names[-_NAMED:])}{more}"
 
 
-def progress(path: str) -> tuple[int, int]:
-    """Return how far a training had come at a checkpoint.
+class Progress(NamedTuple):
+    """How far a training had come at a checkpoint; the later of two is the greater.
 
-    Returns:
-        How often it had started or resumed, and the update. The first counts more: with
-        --reset-optimizer updates begin again at 0.
+    Attributes:
+        can_go_on: whether it holds the optimizer's state and the place in the data.
+        starts: how often the training had started or resumed. It counts more than the updates,
+            which begin again at 0 with --reset-optimizer.
+        updates: how many it had made.
+    """
+
+    can_go_on: bool
+    starts: int
+    updates: int
+
+
+def progress(path: str) -> Progress:
+    """Return how far a training had come, without a look at the parameters.
 
     Raises:
-        UserError: when the file cannot be read, or no training can go on from it.
+        UserError: when the file cannot be read.
     """
-    state = read_checkpoint(path)
-    try:
-        if "train_iterator" in state["extra_state"] and state["last_optimizer_state"]:
-            history = state["optimizer_history"]
-            return len(history), int(history[-1]["num_updates"])
-    except (KeyError, IndexError, TypeError, ValueError):
-        pass
-    raise UserError(
-        f"checkpoint {path} holds no training to go on with (it lacks the optimizer's state or the "
-        "place in the data)"
-    )
+    state = read_checkpoint(path, whole=False)
+    with _explained(path):
+        history = state["optimizer_history"]
+        can_go_on = "train_iterator" in state["extra_state"] and state["last_optimizer_state"]
+        return Progress(bool(can_go_on), len(history), int(history[-1]["num_updates"]))
 
 
 # --- numpy's values in older checkpoints ---------------------------------------------------------
