@@ -248,16 +248,15 @@ def test_hydra(small_corpus, tmp_path):
     def hydra(*more, start=run):
         return start("fairseq-hydra-train", options, *more)
 
-    _, _, refused = together(
-        lambda: hydra(f"common.log_file={tmp_path}/log", start=run_installed).ok(),
+    trained, _, refused = together(
+        lambda: hydra(start=run_installed).ok(),
         lambda: train(
             small_corpus.data, tmp_path / "train", f"{MODEL} {PAPER} {LAST_ONLY} --max-update 3"
         ).ok(),
         lambda: hydra("task.data=/no/such/folder", f"checkpoint.save_dir={tmp_path / 'refused'}"),
     )
     assert_equal_folders(tmp_path / "hydra", tmp_path / "train")
-    log = (tmp_path / "log").read_text()
-    assert [log.count(text) for text in ("| valid on 'valid'", "done training")] == [1, 1]
+    assert [trained.out.count(text) for text in ("| valid on 'valid'", "done training")] == [1, 1]
     assert "/no/such/folder" in refused.error()
 
 

@@ -1,16 +1,13 @@
-"""Pictures and logs that cannot be written or read: a warning, and the training goes on."""
+"""Pictures that cannot be written or read: a warning, and the training goes on."""
 
-import logging
 import shutil
 from types import SimpleNamespace
 
 import pytest
 from commands import MODEL, PAPER, assert_equal_folders
-from fairseq.logging import progress_bar
 from slow_cases import cases
 
 from fairseq_rnnsearch import errors
-from fairseq_rnnsearch.runs.messages import make_surviving_bar
 
 pytest_plugins = ["trained"]
 
@@ -87,76 +84,15 @@ def test_a_damaged_picture_does_not_end_a_training(launchpad, begun, tmp_path, n
         assert (folder / drawn).read_bytes() == (begun.whole / drawn).read_bytes()
 
 
-PLACES = {
-    "heatmaps": (
-        "--heatmap-dir=/proc/nosuch",
-        "heatmaps: /proc/nosuch/epoch001 cannot be ",
-    ),
-    "TensorBoard": ("--tensorboard-logdir=/proc/nosuch", "TensorBoard: "),
-    "a log file": ("--log-file=/dev/full", "log /dev/full: No space left"),
-    "Weights & Biases": ("--wandb-project nosuch", "wandb not found"),
-}
-
-
-@pytest.mark.parametrize("name", cases(PLACES, "heatmaps"))
-def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun, tmp_path, name):
-    if name == "TensorBoard":
-        pytest.importorskip("tensorboardX")
-    option, message = PLACES[name]
-    done = launchpad.train(*begun.command, option, f"--max-update 4 --save-dir={tmp_path}").ok()
-    assert message in done.out and "Traceback" not in done.err
-    assert done.out.count("training goes on") == (name != "Weights & Biases")
+def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun, tmp_path):
+    options = f"--heatmap-dir=/proc/nosuch --max-update 4 --save-dir={tmp_path}"
+    done = launchpad.train(*begun.command, options).ok()
+    assert "heatmaps: /proc/nosuch/epoch001 cannot be " in done.out
+    assert done.out.count("training goes on") == 1
     assert_equal_folders(tmp_path, begun.whole)
-
-
-def test_what_can_be_mended_before_it_begins_is_refused(launchpad, begun, tmp_path):
-    refused = launchpad.train(
-        *begun.command, f"--max-update 4 --log-file={tmp_path}/no/log --save-dir={tmp_path}"
-    )
-    assert refused.rc == 1 and "Traceback" not in refused.out
-    assert f"--log-file {tmp_path}/no/log cannot be written: No such file" in refused.out
-
-
-@pytest.fixture
-def warned(caplog):
-    """The warnings, counted as at the beginning of a training."""
-    errors._times_asked.cache_clear()
-    caplog.set_level(logging.WARNING, errors.__name__)
-    return caplog
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
 def test_what_asks_to_end_is_heeded(signal):
     with pytest.raises(signal), errors.training_goes_on("heatmaps"):
         raise signal
-
-
-def logged(**logs):
-    """A bar that shows nothing, with logs, as a training has it."""
-    return make_surviving_bar(progress_bar.progress_bar, [], log_format="none", **logs)
-
-
-def test_a_full_disk_does_not_stop_the_thread_of_tensorboard(tmp_path, monkeypatch, warned):
-    """Eleven events would then wait for ever."""
-    record_writer = pytest.importorskip("tensorboardX.record_writer")
-
-    def fail(*_):
-        raise OSError(28, "No space left on device")
-
-    bar = logged(tensorboard_logdir=str(tmp_path))
-    bar.log({"loss": 1.0, "num_updates": 1}, "full")
-    monkeypatch.setattr(record_writer.RecordWriter, "write", fail)
-    for update in range(2, 40):
-        bar.log({"loss": 1.0, "num_updates": update}, "full")
-    progress_bar._tensorboard_writers.pop("full").close()
-    (message,) = warned.messages
-    assert message.startswith("TensorBoard: ") and "No space left" in message
-
-
-def test_a_service_that_fails_is_one_warning(monkeypatch, warned):
-    monkeypatch.setattr(progress_bar, "wandb", SimpleNamespace())  # without init, log and config
-    bar = logged(wandb_project="project")
-    bar.update_config({})
-    bar.log({"loss": 1.0, "num_updates": 1})
-    (message,) = warned.messages
-    assert message.startswith("Weights & Biases: 'types.SimpleNamespace' object has no attribute")

@@ -24,17 +24,15 @@ from typing import Any
 from fairseq import checkpoint_utils, file_io, utils
 from fairseq.data import indexed_dataset
 from fairseq.distributed import utils as distributed_utils
-from fairseq.logging import progress_bar
 from torch.utils.data import dataloader
 
-from fairseq_rnnsearch.errors import shown_in_one_line, training_goes_on
+from fairseq_rnnsearch.errors import shown_in_one_line
 from fairseq_rnnsearch.import_hook import when_imported
 from fairseq_rnnsearch.runs import (
     checkpoints,
     data_loading,
     evaluated_options,
     locking,
-    messages,
     options,
     preprocessing,
     printed_alignment,
@@ -172,10 +170,6 @@ MENDS = (
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",
     ),
     Mend(
-        *(progress_bar, "progress_bar", _around(messages.make_surviving_bar)),
-        without="a log that cannot be written ends the training, or lets it wait for ever",
-    ),
-    Mend(
         *(dataloader, "_MultiProcessingDataLoaderIter", lambda _: data_loading.EndingIterator),
         without="signals end the processes that load data before the training has saved, and each "
         "lets a program wait for 5 s at its end",
@@ -204,9 +198,6 @@ def _mend_once() -> None:
         else:
             act()
     atexit.register(data_loading.expect_killed_processes)
-    atexit.unregister(progress_bar._close_writers)
-    atexit.register(training_goes_on(messages.TENSORBOARD)(progress_bar._close_writers))
-    messages.shorten_the_screen()
 
 
 @contextlib.contextmanager

@@ -5,16 +5,17 @@ import functools
 import io
 import itertools
 import logging
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 
 from omegaconf import DictConfig
+from torch import nn
 
 from fairseq_rnnsearch.command_line import ForeignOutput
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options, check_validation
 from fairseq_rnnsearch.runs.processes import join_group, naming_lost_processes
 
@@ -34,8 +35,7 @@ def checked(main: Callable) -> Callable:
         check = check_options if isinstance(cfg, Namespace) else check_configuration
         check(cfg)
         check_validation(options.get("override_args") or Namespace())
-        _speak_utf8()
-        open_log_file((cfg if isinstance(cfg, Namespace) else cfg.common).log_file)
+        _prepare_screen()
         finishing: list[Callable[[], None]] = []
         token = _ends.set(finishing)
         try:
@@ -49,7 +49,18 @@ def checked(main: Callable) -> Callable:
     return run
 
 
-def _speak_utf8() -> None:
+class ScreenFilter(logging.Filter):
+    """Keeps configurations and printed models, which are pages long, off a terminal."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not isinstance(record.msg, DictConfig | Namespace | nn.Module)
+
+
+def _prepare_screen() -> None:
+    """Write UTF-8, and show a terminal text without escape sequences, and messages of a few lines.
+
+    Pipes and files get all messages, and a terminal too with RNNSEARCH_WHOLE_LOG=1.
+    """
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
@@ -59,6 +70,8 @@ def _speak_utf8() -> None:
     for handler in logging.root.handlers:
         if type(handler) is logging.StreamHandler and handler.stream.isatty():
             handler.setStream(ForeignOutput(handler.stream))
+            if not os.environ.get("RNNSEARCH_WHOLE_LOG"):
+                handler.addFilter(ScreenFilter())
 
 
 def read_checked(path: str, buffer_size: int) -> Iterator[list[str]]:

@@ -30,7 +30,6 @@ from fairseq_rnnsearch.errors import UserError, option_of, reason
 from fairseq_rnnsearch.runs import checkpoints, patience
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
 from fairseq_rnnsearch.runs.memory import keep_freed_memory
-from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, refuse_half_precision
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
 from fairseq_rnnsearch.runs.writing import write_whole
@@ -111,9 +110,8 @@ class ResumableTrainer(Trainer):
     """
 
     def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
-        """Check options and open the log here too: fairseq-hydra-train loads plugins late."""
+        """Check options here too: fairseq-hydra-train loads plugins late."""
         check_configuration(cfg)
-        open_log_file(cfg.common.log_file)
         if OmegaConf.select(cfg, "model.compute_dtype"):
             refuse_half_precision(cfg)
         self.stop_request = StopRequest()

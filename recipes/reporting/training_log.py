@@ -14,8 +14,8 @@ messages were written:
   between two reports in proportion;
 - a run that begins without a checkpoint makes everything before it void.
 
-Both of fairseq's formats that suit files are read, ``--log-format simple`` and ``json``, whole (as
-in ``--log-file``) or as short as on the screen. Lines of "progress" say nothing new.
+Both of fairseq's formats that suit files are read, ``--log-format simple`` and ``json``. Lines of
+"progress" say nothing new.
 """
 
 import json
