@@ -68,21 +68,35 @@ def refuse_overwriting(path: Path, inputs: Iterable[tuple[str, Path]]) -> None:
 @contextlib.contextmanager
 def _begun(path: Path) -> Iterator[None]:
     """Make an empty file, locked while this process or a forked one has it open."""
-    descriptor = _open_locked(path)
-    while not path.exists():  # removed before it was locked
-        os.close(descriptor)
-        descriptor = _open_locked(path)
+    descriptor = lock(path)
     try:
         yield
     finally:
         os.close(descriptor)
 
 
-def _open_locked(path: Path) -> int:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
-    with contextlib.suppress(OSError):  # some file systems have no locks
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    return descriptor
+def lock(path: Path) -> int:
+    """Lock a folder, or a file that is made if it is missing, where the file system has locks.
+
+    Returns:
+        The descriptor that holds the lock, until it is closed or this process ends.
+
+    Raises:
+        BlockingIOError: if another process has locked it.
+    """
+    flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
+    while True:
+        descriptor = os.open(path, flags, 0o666)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            raise
+        except OSError:  # it has none
+            pass
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)  # its name was removed before it was locked
 
 
 def bring_to_disk(path: str | os.PathLike[str]) -> None:
@@ -112,8 +126,7 @@ def _bring_way_to_disk(folder: Path) -> None:
 def remove_unfinished(folder: str | os.PathLike[str]) -> int:
     """Remove what dead processes left unfinished in a folder, but not in its subfolders.
 
-    Files that another process may still be writing stay, and so do all if the file system has no
-    locks.
+    Files that another process is still writing stay.
 
     Returns:
         How many files are removed.
@@ -134,9 +147,8 @@ def _remove_if_abandoned(path: Path) -> None:
     Raises:
         OSError: if it is in use or cannot be removed.
     """
-    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = lock(path)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         path.unlink()
     finally:
         os.close(descriptor)

@@ -10,12 +10,9 @@ import numpy as np
 import pytest
 import torch
 from commands import (
-    LAST_ONLY,
     MODEL,
-    PAPER,
     assert_equal_tensors,
     parameters_and_optimizer,
-    train,
 )
 from fairseq import checkpoint_utils
 from hypothesis import given
@@ -225,28 +222,3 @@ def test_two_processes_go_on_from_what_one_reads(launchpad, small_corpus, tmp_pa
     again = launchpad.train_together(2, *command, "--max-update 3")
     assert "@ 2 updates)" in again[0].ok().out
     again[1].ok()
-
-
-FIELDS = [
-    ("best", None),
-    ("patience", [1]),
-    ("patience.best", "x"),
-    ("patience.num_runs", 1.5),
-    ("train_iterator.iterations_in_epoch", "x"),
-    ("train_iterator.iterations_in_epoch", -1),
-]
-
-
-@pytest.mark.parametrize(("field", "value"), FIELDS)
-def test_a_field_that_cannot_be_is_named(barely_trained, tmp_path, field, value):
-    state = torch.load(barely_trained.checkpoint, weights_only=True)
-    fields = state["extra_state"]
-    *groups, name = field.split(".")
-    for group in groups:
-        fields = fields[group]
-    fields[name] = value
-    torch.save(state, path := tmp_path / "checkpoint_last.pt")
-    options = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 3"
-    message = train(barely_trained.corpus.data, tmp_path, options).error()
-    expected = f"checkpoint {path}: {field} cannot be {value!r}; an older checkpoint"
-    assert message.startswith(expected)

@@ -27,7 +27,7 @@ ALLOWED = {
     "paper.network": {"paper.equations", "kernels"},
     "paper.batch_order": set(),
     "model": {"arguments", "data", "kernels", "paper.network"},
-    "runs": {"arguments", "data", "devices", "import_hook"},
+    "runs": {"data", "devices", "import_hook"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures"},
     "decoding": {"c_library"},

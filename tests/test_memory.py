@@ -86,7 +86,7 @@ def test_updates_use_the_memory_of_the_last_one(keeping: bool):
     """The second or the third round may still need more: small pieces lie between the large."""
     program = f"""
 import resource, torch
-from fairseq_rnnsearch.runs.memory import keep_freed_memory
+from fairseq_rnnsearch.runs.trainer import keep_freed_memory
 {"keep_freed_memory()" if keeping else ""}
 for _ in range(6):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt

@@ -14,7 +14,7 @@ from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symme
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, write_gallery
 from fairseq_rnnsearch.data.corpus import check_text, lines_as_they_come
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.evaluated_options import read_value
+from fairseq_rnnsearch.runs.options import read_value
 
 # the same examples every time; the folder is written anew by each
 settings.register_profile(

@@ -17,7 +17,7 @@ from commands import (
 from fairseq.trainer import Trainer
 from slow_cases import cases
 
-from fairseq_rnnsearch.runs import patience, resuming
+from fairseq_rnnsearch.runs import resuming
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 pytest_plugins = ["trained"]
@@ -154,7 +154,7 @@ def test_a_run_that_is_over_is_named(monkeypatch, updates, hours, runs, limits, 
             checkpoint=SimpleNamespace(patience=longest),
         ),
     )
-    monkeypatch.setattr(patience, "_count", lambda: {"best": 2.5, "num_runs": runs})
+    monkeypatch.setattr(resuming, "patience_count", lambda: {"best": 2.5, "num_runs": runs})
     found = resuming._reason_to_stop(trainer)
     assert found == reason or (reason and found.startswith(reason))
 

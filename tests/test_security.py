@@ -21,7 +21,7 @@ from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
-from fairseq_rnnsearch.runs.evaluated_options import read_overrides, read_value
+from fairseq_rnnsearch.runs.options import read_overrides, read_value
 
 pytest_plugins = ["trained"]
 pytestmark = pytest.mark.usefixtures("mended")

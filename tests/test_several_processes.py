@@ -3,11 +3,8 @@
 import re
 import shutil
 import signal
-import time
-from datetime import timedelta
 
 import pytest
-import torch
 from commands import (
     LAST_ONLY,
     MODEL,
@@ -21,11 +18,8 @@ from commands import (
     together,
     train,
 )
-from fairseq.distributed import utils as distributed_utils
-from launchpad import Strike, process_state, unused_port
+from launchpad import Strike, unused_port
 from slow_cases import cases
-
-from fairseq_rnnsearch.runs.processes import join_group
 
 pytest_plugins = ["trained"]
 
@@ -222,15 +216,14 @@ def test_a_signal_to_one_stops_all_at_the_same_update(
     assert_equal_folders(tmp_path, two_unbroken)
 
 
-def test_when_one_is_killed_the_others_say_so_and_the_run_resumes(
+def test_when_one_is_killed_the_others_end_and_the_run_resumes(
     launchpad, two_unbroken, small_corpus, tmp_path
 ):
     command = launchpad, 2, small_corpus.data, tmp_path, "--batch-size 16 --save-interval-updates 2"
     ended = begin(*command, strikes={1: Strike("update", 4)})
     assert ended[1].rc == -signal.SIGKILL
     assert ended[0].rc == 1 and "Traceback" not in ended[0].out
-    (message,) = re.findall(r"fairseq_rnnsearch: error: .*", ended[0].out)
-    assert "process 0 of 2 stops, because another has ended" in message
+    assert len(re.findall(r"fairseq_rnnsearch: error: .*", ended[0].out)) == 1
     again = [process.ok() for process in begin(*command)]
     assert "@ 2 updates)" in again[0].out
     assert_equal_folders(tmp_path, two_unbroken)
@@ -248,7 +241,6 @@ def test_one_is_killed_while_it_saves(launchpad, two_unbroken, small_corpus, tmp
     ended = begin(*command, strikes={0: SAVES[which]})
     assert ended[0].rc == -signal.SIGKILL
     assert ended[1].rc == 1 and "Traceback" not in ended[1].out
-    assert "process 1 of 2 stops, because another has ended" in ended[1].out
     for finished in begin(*command):
         finished.ok()
     assert_equal_folders(tmp_path, two_unbroken)
@@ -261,28 +253,6 @@ def test_all_end_when_no_checkpoint_is_usable(launchpad, two_unbroken, small_cor
     assert first.rc == second.rc == 1
     assert "no other checkpoint to go on from" in first.out
     assert "error:" not in second.out and "Traceback" not in first.out + second.out
-
-
-@pytest.mark.parametrize("has_checkpoint", cases([1, 0]))
-def test_machines_with_disks_of_their_own(launchpad, small_corpus, tmp_path, has_checkpoint):
-    """The first process has the checkpoint and sends it to the other, or there is none."""
-    command = small_corpus.data, f"{OPTIONS} --batch-size 8 --save-dir=model"
-    folders = [tmp_path / str(rank) for rank in range(2)]
-    for folder in folders:
-        folder.mkdir()
-    launchpad.begin(*command, "--max-update 2", cwd=folders[has_checkpoint]).finish().ok()
-    port = str(unused_port())
-    both = [
-        launchpad.begin(
-            *(*command, "--max-update 3"),
-            cwd=folder,
-            **dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE="2"),
-            **dict(RANK=str(rank), LOCAL_RANK=str(rank)),
-        )
-        for rank, folder in enumerate(folders)
-    ]
-    first, _ = (one.finish().ok() for one in both)
-    assert ("(epoch 1 @ 2 updates)" in first.out) == (has_checkpoint == 0)
 
 
 DIFFERENCES = {
@@ -324,48 +294,3 @@ def test_processes_that_train_other_things_are_refused(launchpad, small_corpus, 
     assert f"the processes do not train the same: {named} is " in first.out
     assert "Traceback" not in first.out + second.out
     assert not list((tmp_path / "model").glob("*.pt"))
-
-
-def test_one_that_refuses_alone_ends_the_other(launchpad, small_corpus, tmp_path):
-    """The second of two machines has no data."""
-    first, second = (
-        launchpad.begin(
-            *(folder, f"{OPTIONS} --batch-size 16 --max-update 2 --save-dir={tmp_path}/model"),
-            **dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE="2"),
-            **dict(RANK=str(rank), LOCAL_RANK=str(rank)),
-        )
-        for port in [str(unused_port())]
-        for rank, folder in enumerate((small_corpus.data, tmp_path / "nowhere"))
-    )
-    second, first = second.finish(), first.finish()
-    assert first.rc == second.rc == 1
-    assert "no data folder" in second.out
-    assert "process 0 of 2 stops, because another has ended or does not answer" in first.out
-
-
-def test_a_silent_process_is_waited_for_as_the_manual_says(tmp_path):
-    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
-    try:
-        join_group()
-        group = distributed_utils.get_global_group()
-        assert group._get_backend(torch.device("cpu")).options._timeout == timedelta(minutes=10)
-    finally:
-        del distributed_utils.get_global_group._global_group
-        torch.distributed.destroy_process_group()
-
-
-def test_two_signals_end_a_process_that_waits(launchpad, small_corpus, tmp_path):
-    """The other one does not answer; Python's handlers do not run while torch waits for it."""
-    command = small_corpus.data, f"{OPTIONS} --batch-size 16 --save-dir={tmp_path} --max-epoch 9"
-    silent, waiting = launchpad.begin_together(
-        2, *command, strikes={0: Strike("update", 3, signal.SIGSTOP)}
-    )
-    while process_state(silent.pid) != "T":
-        time.sleep(0.02)
-    waiting.send(signal.SIGTERM)
-    waiting.wait_for("SIGTERM: stopping after this update")
-    time.sleep(1.1)  # what comes sooner is an echo
-    waiting.send(signal.SIGTERM)
-    assert waiting.finish().rc == 143
-    silent.send(signal.SIGKILL)
-    silent.finish()

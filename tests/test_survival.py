@@ -5,8 +5,6 @@ import random
 import re
 import shutil
 import signal
-import tempfile
-import threading
 import time
 import zipfile
 from pathlib import Path
@@ -14,14 +12,14 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
+from commands import MODEL, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
 from omegaconf import OmegaConf
 from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import signals
-from fairseq_rnnsearch.runs.writing import copy_whole, write_whole
+from fairseq_rnnsearch.runs.checkpoints import copy_whole, write_whole
 
 pytest_plugins = ["trained"]
 
@@ -358,64 +356,6 @@ def test_without_last_checkpoints_the_newest_is_taken(launchpad, whole, tmp_path
     assert_equal_runs(tmp_path, whole)
 
 
-# --- circumstances ------------------------------------------------------------------------------
-
-_A_YEAR_AGO = (
-    "import time\nimport fairseq_rnnsearch\nnow = time.time\ntime.time = lambda: now() - 3e7\n"
-)
-
-
-def somewhere(place, tmp_path):
-    """A save folder that is a link, or on another file system."""
-    if place == "link":
-        (tmp_path / "model").mkdir()
-        (tmp_path / "link").symlink_to("model")
-        return tmp_path / "link"
-    shared = Path("/dev/shm")
-    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
-        pytest.skip("no other file system is at /dev/shm")
-    return Path(tempfile.mkdtemp(dir=shared))
-
-
-@pytest.mark.parametrize("place", cases(["link", "memory"]))
-def test_killed_in_another_place(launchpad, whole, tmp_path, place):
-    folder = somewhere(place, tmp_path)
-    try:
-        killed = launchpad.train(*whole.command(folder), strike=Strike("write", 6))
-        assert killed.rc == -signal.SIGKILL
-        go_on(launchpad, whole, folder, [killed.out])
-    finally:
-        shutil.rmtree(folder.resolve())
-
-
-def test_a_clock_that_jumps_back(launchpad, whole, stopped_at_10, tmp_path):
-    """What was saved before is from the future, by a hundred years."""
-    (tmp_path / "past").mkdir()
-    (tmp_path / "past" / "__init__.py").write_text(_A_YEAR_AGO)
-    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
-    flip(folder / LAST)
-    for year, name in ((2150, "checkpoint1.pt"), (2140, EIGHT), (2130, TEN), (2120, BEST)):
-        os.utime(folder / name, (60 * 60 * 24 * 365.25 * (year - 1970),) * 2)
-    plugin = f"--user-dir={tmp_path / 'past'}"
-    again = launchpad.train(*whole.command(folder), plugin, PYTHONPATH=str(ROOT)).ok()
-    assert "@ 10 updates)" in again.out
-    assert_equal_runs(folder, whole)
-
-
-def test_a_negative_time_of_older_checkpoints_is_repaired(
-    launchpad, whole, stopped_at_10, tmp_path
-):
-    """A clock that was set back in the training wrote it."""
-    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
-    state = torch.load(folder / LAST, weights_only=True)
-    state["extra_state"]["previous_training_time"] = -3598.4
-    torch.save(state, folder / LAST)
-    launchpad.train(*whole.command(folder)).ok()
-    assert_equal_runs(folder, whole)
-    state = torch.load(folder / LAST, weights_only=True)
-    assert 0 <= state["extra_state"]["previous_training_time"] < 120
-
-
 # --- asked to stop ----------------------------------------------------------------------------
 
 TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1
@@ -490,9 +430,6 @@ def listening(monkeypatch, handlers):
     taken = []
     monkeypatch.setattr(signal, "getsignal", handlers.get)
     monkeypatch.setattr(signal, "signal", lambda number, _: taken.append(number))
-    monkeypatch.setattr(signal, "set_wakeup_fd", lambda _: None)
-    monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
-    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
     signals.StopRequest().listen()
     return taken
 
@@ -505,28 +442,15 @@ def test_signals_that_are_ignored_or_handled_are_left_alone(monkeypatch):
     assert listening(monkeypatch, handlers | {USR1: signal.SIG_DFL}) == [TERM, INT, USR1]
 
 
-def test_only_what_it_takes_is_a_request(monkeypatch):
-    request = signals.StopRequest()
-    request._taken = {TERM, INT}
-    reading, writing = os.pipe()
-    os.write(writing, bytes([USR1, INT]))
-    os.close(writing)
-    monkeypatch.setattr(signals, "_say", lambda _: None)
-    request._watch(reading)
-    os.close(reading)
-    assert request.number == INT
-
-
 @pytest.mark.parametrize(("seconds", "ends"), [(0.5, []), (1.0, []), (1.1, [143])])
 def test_an_echo_is_no_second_signal(monkeypatch, seconds, ends):
     ended, clock = [], [100.0]
     monkeypatch.setattr(signals.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(os, "_exit", ended.append)
-    monkeypatch.setattr(signals, "_say", lambda _: None)
     request = signals.StopRequest()
-    request._take(INT)
+    request.take(INT)
     clock[0] += seconds
-    request._take(TERM)
+    request.take(TERM)
     assert (request.number, ended) == (INT, ends)
 
 

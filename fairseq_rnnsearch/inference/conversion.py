@@ -19,7 +19,7 @@ from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of, own_part
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
-from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
+from fairseq_rnnsearch.runs.checkpoints import checkpoint_of_model, write_whole
 
 
 def to_folder(

@@ -17,7 +17,7 @@ from fairseq_rnnsearch.data import compatibility
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import replacing, text_lines
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
-from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
+from fairseq_rnnsearch.runs.checkpoints import checkpoint_of_model, write_whole
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
 PAD_OUTPUT_BIAS = -1e9

@@ -1,20 +1,50 @@
 """Where a training begins: at a checkpoint of its own, at one that the user names, or anew."""
 
+import atexit
 import contextlib
+import functools
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fairseq.dataclass.configs import CheckpointConfig
 
 from fairseq_rnnsearch.errors import UserError, option_of
+from fairseq_rnnsearch.files import lock
 from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, read_checkpoint, verify
 
 logger = logging.getLogger(__name__)
 
 LAST = "checkpoint_last.pt"  # the default of --restore-file
+LOCK = ".fairseq_rnnsearch.lock"
 _RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
+
+
+def lock_and_verify(verify: Callable[[str], None], save_dir: str) -> None:
+    """Lock ``--save-dir`` until this process ends, before anything is done there.
+
+    Args:
+        verify: fairseq's check that the folder can be written.
+    """
+    os.makedirs(save_dir, exist_ok=True)
+    try:
+        _lock_once(Path(save_dir).resolve() / LOCK)
+    except BlockingIOError:
+        raise UserError(
+            f"--save-dir {save_dir} is in use by another training: wait for its end, or name "
+            "another --save-dir"
+        ) from None
+    verify(save_dir)
+
+
+@functools.cache
+def _lock_once(path: Path) -> None:
+    """Lock a file until this process ends; further trainings of it have the lock already."""
+    held = [lock(path)]
+    # processes that load data may outlive a killed training by seconds
+    os.register_at_fork(after_in_child=lambda: held and os.close(held.pop()))
+    atexit.register(lambda: held and path.unlink(missing_ok=True))
 
 
 def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
@@ -27,12 +57,6 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
         UserError: if a file that the user named, or every existing checkpoint, is unusable, or if a
             new training would overwrite what is in --save-dir.
     """
-    for path in _checkpoints(cfg.save_dir):
-        if not os.path.isfile(path):
-            raise UserError(
-                f"checkpoint {path} is not a plain file, and a checkpoint of this training would "
-                "be written there: remove it, or name another --save-dir"
-            )
     other = cfg.finetune_from_model
     if cfg.restore_file != LAST:
         if other:

@@ -1,31 +1,35 @@
-"""Reading checkpoints: as data only, verified, with one-line errors.
+"""Checkpoints: read as data only, verified, with one-line errors, and written whole.
 
 ``torch.load(weights_only=True)`` reads tensors and plain values and nothing that could run code.
 Only this file reads what older checkpoints of fairseq also hold: options in a ``Namespace``, and
-the counts of ``--eval-bleu`` in arrays of numpy, which become lists. A file is opened once, so that
-what was verified is what is read; torch would map only a file that it opens itself into memory. A
-crafted file can still exhaust the memory; the manual's page on security says so.
+the counts of ``--eval-bleu`` in arrays of numpy, which become lists. A crafted file can exhaust the
+memory; the manual's page on security says so.
+
+fairseq renames a checkpoint into place without flushing it, and writes the copies,
+``checkpoint_last.pt`` and ``checkpoint_best.pt``, over the previous ones: a process or a machine
+that dies meanwhile leaves only a truncated file. Here they appear whole or not at all.
 """
 
 import argparse
 import contextlib
 import os
 import re
+import shutil
 import zipfile
 from collections.abc import Callable, Iterator
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.removed_options import drop_removed
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
+from fairseq_rnnsearch.files import replacing
 
-_NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 ADVICE = "; an older checkpoint may be whole"
 
 # what a trainer compares of the configuration with which a checkpoint was trained
@@ -34,10 +38,6 @@ JUDGEMENT = (  # of validations
     "criterion.cost_scale",
 )
 OF_CONFIGURATION = ("model.decoder_order", "lr_scheduler._name", *JUDGEMENT)
-
-
-class Refused(Exception):
-    """Invalid content; the message is part of a sentence about the file."""
 
 
 def read_checkpoint(path: str | os.PathLike[str], *, whole: bool = True) -> Any:
@@ -50,44 +50,27 @@ def read_checkpoint(path: str | os.PathLike[str], *, whole: bool = True) -> Any:
         UserError: if the file is damaged, not a checkpoint, or holds more than tensors and plain
             values.
     """
-    if not whole:
-        with _explained(path), torch.serialization.safe_globals(_OLDER):
-            mapped = zipfile.is_zipfile(path)
-            return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
-    with _explained(path), open(path, "rb") as file:
-        _verify(file, path)
-        with torch.serialization.safe_globals(_OLDER):
-            return torch.load(file, map_location="cpu", weights_only=True)
+    if whole:
+        verify(path)
+    with _explained(path), torch.serialization.safe_globals(_OLDER):
+        mapped = not whole and zipfile.is_zipfile(path)
+        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
 
 
-def verify(path: str) -> None:
+def verify(path: str | os.PathLike[str]) -> None:
     """Compare every part of a checkpoint with its checksum; torch does not.
 
     Raises:
         UserError: when the file cannot be read, or a part is not what was written.
     """
     with _explained(path), open(path, "rb") as file:
-        is_archive = _verify(file, path)
-    if not is_archive:
-        read_checkpoint(path)
-
-
-def _verify(file: IO[bytes], path: str | os.PathLike[str]) -> bool:
-    """Check a zip archive's checksums, and return whether the file is one: torch's are since 1.6.
-
-    Raises:
-        UserError: a part is not what was written.
-    """
-    is_archive = file.read(4) == b"PK\3\4"
-    file.seek(0)
-    if is_archive:
-        with zipfile.ZipFile(file) as archive:
-            if name := archive.testzip():
-                raise UserError(
-                    f"checkpoint {path} is damaged: its part {name} is not what was written{ADVICE}"
-                )
-        file.seek(0)
-    return is_archive
+        if file.read(4) == b"PK\3\4":  # a zip archive, as torch's are since 1.6
+            with zipfile.ZipFile(file) as archive:
+                if name := archive.testzip():
+                    raise UserError(
+                        f"checkpoint {path} is damaged: its part {name} is not what was written"
+                        f"{ADVICE}"
+                    )
 
 
 def load_as_data(
@@ -151,8 +134,6 @@ def load_models_or_explain(
     load_models: Callable[..., tuple], filenames: list[str], *args, **kwargs
 ) -> tuple:
     """Let ``load_model_ensemble_and_task`` name the checkpoint in its errors."""
-    for path in filenames:
-        _refuse_model_folder(path)
     with naming_checkpoint(*map(str, filenames)):
         return load_models(filenames, *args, **kwargs)
 
@@ -178,43 +159,22 @@ def naming_checkpoint(*paths: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
     """Raise errors of reading a checkpoint as `UserError`."""
-    _refuse_model_folder(path)
     try:
         yield
     except UserError:
         raise
-    except Refused as problem:
-        raise UserError(f"checkpoint {path} refused: {problem}") from problem
+    except FileNotFoundError as problem:
+        raise UserError(f"checkpoint {path} does not exist") from problem
     except Exception as problem:  # damaged files may raise anything
         if foreign := re.search(r"GLOBAL ([\w.]+)", str(problem)):
             raise UserError(
                 f"checkpoint {path} refused: it holds {foreign[1]}, which is neither a tensor nor "
                 "a plain value"
             ) from problem
-        if not os.path.exists(path):
-            raise UserError(f"checkpoint {path} does not exist") from problem
-        if os.path.isdir(path):
-            raise UserError(f"checkpoint {path} is a folder; {_checkpoints_in(path)}") from problem
         raise UserError(
             f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; "
             f"{first_sentence(problem):.200}): it may be truncated or no checkpoint{ADVICE}"
         ) from problem
-
-
-def _refuse_model_folder(path: str | os.PathLike[str]) -> None:
-    if folder_of(path):
-        raise UserError(
-            f"checkpoint {path} is a model as a folder, which fairseq cannot read: "
-            f"rnnsearch-export {path} --to-checkpoint FILE makes a checkpoint of it"
-        )
-
-
-def _checkpoints_in(folder: str) -> str:
-    names = sorted(name for name in os.listdir(folder) if name.endswith(".pt"))
-    if not names:
-        return "it holds no file named like checkpoint_best.pt"
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return f"name one of those that it holds: {', '.join(names[-_NAMED:])}{more}"
 
 
 class Progress(NamedTuple):
@@ -241,8 +201,50 @@ def progress(path: str) -> Progress:
     state = read_checkpoint(path, whole=False)
     with _explained(path):
         history = state["optimizer_history"]
-        can_go_on = "train_iterator" in state["extra_state"] and state["last_optimizer_state"]
+        can_go_on = "train_iterator" in state["extra_state"] and state.get("last_optimizer_state")
         return Progress(bool(can_go_on), len(history), int(history[-1]["num_updates"]))
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def checkpoint_of_model(parameters: dict, options: dict, task: dict, task_state: dict) -> dict:
+    """Return a checkpoint that holds a model but no training to resume.
+
+    Args:
+        options, task: those of the model and of the task, each with its ``_name``.
+    """
+    cfg = OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True)
+    cfg["checkpoint"]["best_checkpoint_metric"] = "nll_loss"
+    history = {"optimizer_name": "", "criterion_name": "", "lr_scheduler_state": {}}
+    return {
+        "args": None,
+        "cfg": cfg | {"model": options, "task": task, "criterion": {"_name": "alignment_heatmap"}},
+        "model": parameters,
+        "criterion": None,
+        "optimizer_history": [history | {"num_updates": 0}],
+        "task_state": task_state,
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "last_optimizer_state": None,
+    }
+
+
+def write_whole(state: dict, path: str) -> None:
+    """Write a checkpoint under a temporary name in the same folder, flush it, and rename it."""
+    with replacing(path, durable=True) as unfinished, open(unfinished, "wb") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as problem:
+            # after "No space left on device", torch complains of a wrong position in the file
+            of_the_disk = isinstance(problem.__context__, OSError)
+            raise problem.__context__ if of_the_disk else problem from None
+
+
+def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+    """Write as ``write_whole`` does; this replaces fairseq's ``PathManager.copy``."""
+    with replacing(dst_path, durable=True) as unfinished:
+        shutil.copyfile(src_path, unfinished)
+    return True
 
 
 # --- numpy's values in older checkpoints ---------------------------------------------------------
@@ -262,7 +264,7 @@ class _Type:
     def values(self, content: bytes) -> np.ndarray:
         kind = np.dtype(str(self.code)).newbyteorder(self.order)
         if kind.kind not in _NUMBERS:
-            raise Refused(f"it holds an array of {kind!s:.40}")
+            raise ValueError(f"it holds an array of {kind!s:.40}")
         return np.frombuffer(content, kind)
 
 

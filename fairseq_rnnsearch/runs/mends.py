@@ -29,10 +29,8 @@ from torch.utils.data import dataloader
 from fairseq_rnnsearch.errors import shown_in_one_line
 from fairseq_rnnsearch.import_hook import when_imported
 from fairseq_rnnsearch.runs import (
+    beginning,
     checkpoints,
-    data_loading,
-    evaluated_options,
-    locking,
     options,
     preprocessing,
     printed_alignment,
@@ -41,7 +39,6 @@ from fairseq_rnnsearch.runs import (
     resuming,
     signals,
     trainer,
-    writing,
 )
 
 
@@ -87,7 +84,7 @@ _PROGRAMS = ("train", "generate", "interactive", "validate")
 
 READING = (
     *(
-        Mend(name, "eval", lambda _: evaluated_options.read_value, "options are run as Python")
+        Mend(name, "eval", lambda _: options.read_value, "options are run as Python")
         for name in _EVALUATING
     ),
     Mend(
@@ -128,8 +125,7 @@ MENDS = (
     ),
     Mend(
         *(distributed_utils, "call_main", _around(processes.share_and_call)),
-        without="torchrun without GPUs starts copies that write to one folder; a process that is "
-        "lost is a traceback",
+        without="torchrun without GPUs starts copies that write to one folder",
     ),
     Mend(
         *("fairseq_cli.preprocess", "_make_all", _around(preprocessing.check_and_make_all)),
@@ -149,7 +145,7 @@ MENDS = (
         without="SIGTERM, Ctrl-C and SIGUSR1 lose the updates since the last checkpoint",
     ),
     Mend(
-        *(checkpoint_utils, "verify_checkpoint_directory", _around(locking.lock_and_verify)),
+        *(checkpoint_utils, "verify_checkpoint_directory", _around(beginning.lock_and_verify)),
         without="two trainings in one folder overwrite each other's checkpoints",
     ),
     Mend(
@@ -166,11 +162,11 @@ MENDS = (
         without="--replace-unk without a file's name looks for a file",
     ),
     Mend(
-        *(file_io.PathManager, "copy", lambda _: staticmethod(writing.copy_whole)),
+        *(file_io.PathManager, "copy", lambda _: staticmethod(checkpoints.copy_whole)),
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",
     ),
     Mend(
-        *(dataloader, "_MultiProcessingDataLoaderIter", lambda _: data_loading.EndingIterator),
+        *(dataloader, "_MultiProcessingDataLoaderIter", lambda _: signals.EndingIterator),
         without="signals end the processes that load data before the training has saved, and each "
         "lets a program wait for 5 s at its end",
     ),
@@ -197,7 +193,7 @@ def _mend_once() -> None:
             when_imported(mend.owner, act)
         else:
             act()
-    atexit.register(data_loading.expect_killed_processes)
+    atexit.register(signals.expect_killed_processes)
 
 
 @contextlib.contextmanager

@@ -1,12 +1,10 @@
-"""Checks for option values that fairseq accepts and then crashes on or ignores."""
+"""Options: presets in files, values that fairseq would ignore, and those that it would run."""
 
-import contextlib
-import json
+import ast
 import numbers
-import os
 from argparse import Namespace
 from collections.abc import Callable
-from importlib.util import find_spec
+from typing import Any
 
 from fairseq.models import (
     ARCH_CONFIG_REGISTRY,
@@ -17,9 +15,7 @@ from fairseq.models import (
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from fairseq_rnnsearch.arguments import LARGEST_LENPEN
 from fairseq_rnnsearch.errors import UserError, option_of
-from fairseq_rnnsearch.runs.evaluated_options import read_overrides
 
 # Positions of a sentence: the recurrences set no limit, but fairseq requires one from the task and
 # the models.
@@ -38,8 +34,9 @@ _LEAST = {
         "buffer_size",
     ),
 }
+# "[(512, 3)] * 20" is a value of an option; no model has more layers
+_MOST_ITEMS = 10_000
 _NOT_IN_THE_PAPERS_ORDER = ("curriculum", "grouped_shuffling")
-_FOLDERS = ("results_path", "destdir", "tensorboard_logdir")
 
 
 def fill_presets(add_defaults: Callable[[DictConfig], None], cfg: DictConfig) -> None:
@@ -78,19 +75,17 @@ def check_configuration(cfg: DictConfig) -> None:
     """Check the options of a command, which fairseq keeps in groups.
 
     Raises:
-        UserError: as ``check_options``, and for overrides that are no values.
+        UserError: as ``check_options``.
     """
     groups = [group for group in OmegaConf.to_container(cfg).values() if isinstance(group, dict)]
     given = {k: v for group in groups for k, v in group.items() if not _is_reference(v)}
     if cfg.get("model") is not None:  # only training has one
         given["arch"] = None
     check_options(Namespace(**given))
-    if "arch" in given and cfg.get("optimizer") is not None and cfg.get("lr_scheduler") is None:
-        raise UserError("lr_scheduler: none is named; give lr_scheduler._name, such as fixed")
 
 
 def check_options(options: Namespace) -> None:
-    """Refuse values that fairseq accepts and then crashes on or ignores.
+    """Refuse values that fairseq accepts and then ignores, or that lead to other results.
 
     Raises:
         UserError: naming the first option with an invalid value.
@@ -102,17 +97,6 @@ def check_options(options: Namespace) -> None:
             for value in values if isinstance(values, list | tuple) else [values]:
                 if isinstance(value, numbers.Real) and not value >= least:
                     raise UserError(f"{option_of(name)} {value}: must be {least} or more")
-    beam, nbest = given.get("beam"), given.get("nbest")
-    if isinstance(beam, int) and isinstance(nbest, int) and nbest > beam:
-        raise UserError(f"--nbest {nbest}: must be at most --beam, which is {beam}")
-    share = given.get("sampling_topp", -1)
-    if isinstance(share, numbers.Real) and share > 1:
-        raise UserError(f"--sampling-topp {share}: must be a share of the probability, at most 1")
-    lenpen = given.get("lenpen", 1)
-    if isinstance(lenpen, numbers.Real) and not abs(lenpen) <= LARGEST_LENPEN:
-        raise UserError(
-            f"--lenpen {lenpen}: must be between -{LARGEST_LENPEN} and {LARGEST_LENPEN}"
-        )
     if given.get("batch_order") == "paper":
         for name in _NOT_IN_THE_PAPERS_ORDER:
             if given.get(name):
@@ -120,38 +104,17 @@ def check_options(options: Namespace) -> None:
                     f"{option_of(name)}: the paper's batch order has its own; leave it out, or "
                     "choose --batch-order fairseq"
                 )
-    shards, processes = given.get("num_shards"), given.get("distributed_world_size")
-    if isinstance(shards, int) and shards not in (1, processes):
-        raise UserError("--num-shards: fairseq ignores it; give each process a part of the text")
-    if given.get("num_batch_buckets"):
-        raise UserError("--num-batch-buckets: fairseq's does not work with numpy 2; leave it out")
-    if given.get("best_checkpoint_metric") == "bleu" and given.get("eval_bleu") is False:
-        raise UserError("--best-checkpoint-metric bleu needs --eval-bleu")
-    if bool(given.get("lm_path")) != bool(given.get("lm_weight")):
-        raise UserError("--lm-path and --lm-weight: one without the other does nothing")
     if "cost_scale" in given and given.get("sentence_avg"):
         raise UserError("--sentence-avg: this criterion's own option is --cost-scale sentence")
-    trains = "arch" in given
     subset, validates = given.get("train_subset"), not given.get("disable_validation")
-    if trains and validates and subset in str(given.get("valid_subset")).split(","):
+    if "arch" in given and validates and subset in str(given.get("valid_subset")).split(","):
         raise UserError(
             f"--train-subset {subset} is one of --valid-subset {given['valid_subset']}; fairseq "
             "would go through both at once: name another --valid-subset, or give a copy of the "
             "data's files another name"
         )
-    for name in (*_FOLDERS, *["save_dir"] * trains):
-        path = given.get(name)
-        if path and os.path.lexists(path) and not os.path.isdir(path):
-            raise UserError(f"{option_of(name)} {path}: is not a folder; name another")
-    for name in ("eval_bleu_args", "eval_bleu_detok_args"):
-        _check_json(name, "{}" if given.get(name) is None else given[name])
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
-    if given.get("tpu") and not find_spec("torch_xla"):
-        asked = "--bf16 is fairseq's option for TPUs, and" if given.get("bf16") else "--tpu"
-        knows = given.get("bf16") and "compute_dtype" in given  # an option of our models alone
-        advice = "; --compute-dtype bfloat16 is this plugin's" if knows else ""
-        raise UserError(f"{asked} needs the package torch_xla, which is not installed{advice}")
     if given.get("write_checkpoints_asynchronously"):
         raise UserError(
             "--write-checkpoints-asynchronously: a checkpoint is whole and on the disk before"
@@ -159,28 +122,55 @@ def check_options(options: Namespace) -> None:
         )
 
 
-def check_validation(given: Namespace) -> None:
-    """Refuse options of fairseq-validate that do nothing.
+def read_overrides(text: str) -> dict[str, Any]:
+    """Return the value of ``--model-overrides`` or ``--optimizer-overrides``.
 
     Raises:
-        UserError: naming the first of them.
+        UserError: when it is no dictionary of plain values.
     """
-    for name, value in vars(given).items():
-        if name.startswith("heatmap_"):
-            raise UserError(
-                f"{option_of(name)} {value}: fairseq-validate draws nothing; rnnsearch-align draws "
-                "the alignments of given translations"
-            )
+    try:
+        value = read_value(text)
+    except UserError:
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise UserError(
+            f"--model-overrides or --optimizer-overrides {text!r:.100}: must be a dictionary of "
+            "names and plain values, such as \"{'dropout': 0.1}\""
+        )
+    return value
 
 
-def _check_json(name: str, given: str) -> None:
-    with contextlib.suppress(ValueError, RecursionError):
-        if isinstance(json.loads(given), dict):
-            return
-    raise UserError(
-        f"{option_of(name)} {given!r:.100}: must be names and values in JSON, such as "
-        "'{\"beam\": 5}'"
-    )
+def read_value(text: str) -> Any:
+    """Return the value of a Python literal, or of a sum of lists, which may be repeated.
+
+    fairseq runs ``--adam-betas``, the layers of some models and other options as Python, even those
+    in the configuration of a checkpoint: a checkpoint of plain values could still run code.
+
+    Raises:
+        TypeError: for anything but a string, as ``eval``; fairseq relies on it.
+        UserError: for a string that is anything else.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a string is evaluated, not {text!r}")
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as problem:
+        raise UserError(
+            f"the option value {text!r:.100} is not a value: fairseq would run it as Python; "
+            "valid: numbers, strings, True, False, None, lists, tuples and dictionaries of them"
+        ) from problem
+
+
+def _value(node: ast.expr) -> Any:
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+        left, right, is_sum = _value(node.left), _value(node.right), isinstance(node.op, ast.Add)
+        kinds = list | tuple, list | tuple if is_sum else int
+        if not (isinstance(left, kinds[0]) and isinstance(right, kinds[1])):
+            raise ValueError("only lists are added, and repeated")
+        if (len(left) + len(right) if is_sum else len(left) * right) > _MOST_ITEMS:
+            raise ValueError("too long")
+        return left + right if is_sum else left * right
+    return ast.literal_eval(node)
 
 
 def refuse_half_precision(cfg: DictConfig) -> None:

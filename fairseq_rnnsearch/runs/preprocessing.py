@@ -5,7 +5,6 @@ and fails unintelligibly on bytes that are not UTF-8.
 """
 
 import functools
-import os
 import shutil
 from argparse import Namespace
 from collections.abc import Callable
@@ -13,15 +12,11 @@ from pathlib import Path
 
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
-from fairseq.tasks import get_task
 
 from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
 from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, settings_of
-from fairseq_rnnsearch.errors import UserError
-
-_DEFAULT_PADDING = 8  # fairseq's
 
 
 def check_and_make_all(
@@ -34,26 +29,15 @@ def check_and_make_all(
 
     It also copies what rnnsearch-tokenize wrote about the text.
 
-    fairseq has written the dictionaries by then. If the text is refused, this command's
-    dictionaries are removed, so that it can be repeated.
-
     Args:
         make_all: fairseq's function, which binarises one side.
 
     Raises:
-        UserError: as ``check_text`` and ``check_parallel``, or an option would do nothing.
+        UserError: as ``check_text`` and ``check_parallel``.
     """
     if language == options.source_lang:
-        try:
-            _check_options(options)
-            _check_text(options)
-            _check_descriptions(options)
-        except UserError:
-            given = (options.srcdict, options.tgtdict)
-            for dictionary, name in zip(given, _languages(options), strict=False):
-                if not dictionary:
-                    Path(options.destdir, f"{_named('dict', name)}.txt").unlink(missing_ok=True)
-            raise
+        _check_text(options)
+        _check_descriptions(options)
         _copy_description(options)
     folder = Path(options.destdir)
     before = listed_files(folder)
@@ -106,27 +90,6 @@ def _copy_description(options: Namespace) -> None:
             shutil.copy(text / name, data / name)
 
 
-def _check_options(options: Namespace) -> None:
-    """Refuse options that fairseq or the task would ignore, or whose data it cannot read."""
-    for side in ("src", "tgt"):
-        dictionary = getattr(options, f"{side}dict")
-        for name in (f"threshold{side}", f"nwords{side}"):
-            if dictionary and getattr(options, name) > 0:
-                raise UserError(
-                    f"--{name} {getattr(options, name)}: the words are those of --{side}dict "
-                    f"{dictionary}; give one of the two"
-                )
-    is_ours = hasattr(get_task(options.task), "collect_alignments")  # see runs.trainer
-    if is_ours and options.padding_factor not in (1, _DEFAULT_PADDING):
-        raise UserError(
-            f"--padding-factor {options.padding_factor}: dictionaries get no made-up words here; "
-            "leave it out"
-        )
-    files = [f"{prefix}.{options.align_suffix}" for prefix in _prefixes(options)]
-    if options.align_suffix and not any(map(os.path.exists, files)):
-        raise UserError(f"--align-suffix {options.align_suffix}: there is no {' or '.join(files)}")
-
-
 def _prefixes(options: Namespace) -> list[str]:
     given = (options.trainpref, options.validpref, options.testpref)
     return list(dict.fromkeys(prefix for some in given if some for prefix in some.split(",")))
@@ -137,16 +100,11 @@ def _languages(options: Namespace) -> list[str | None]:
     return [options.source_lang] + [options.target_lang] * (not options.only_source)
 
 
-def _named(prefix: str, language: str | None) -> str:
-    return prefix if language is None else f"{prefix}.{language}"
-
-
 def _check_text(options: Namespace) -> None:
     languages = _languages(options)
-    if None in languages and not options.only_source:
-        raise UserError("--source-lang and --target-lang name the languages: both are needed")
     for prefix in _prefixes(options):
-        files = [Path(_named(prefix, language)) for language in languages]
+        # text of --only-source may name no language
+        files = [Path(prefix if name is None else f"{prefix}.{name}") for name in languages]
         if len(files) == 2:
             check_parallel(*files)
         else:

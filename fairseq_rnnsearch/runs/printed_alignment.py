@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import text_lines
 
 
@@ -46,24 +45,13 @@ def read_replacements(read: Callable, file: str | None) -> dict | None:
     Args:
         read: fairseq's function.
         file: the option's value; without one, fairseq looks for a file named "@@ ".
-
-    Raises:
-        UserError: naming a line that is no two words.
     """
     if file is None:
         return read(None)
     if file in ("", "@@ "):
         return read("")
-    words = {}
-    for number, line in enumerate(text_lines(file, "--replace-unk"), 1):
-        source, *targets = line.split() or ("",)
-        if not targets:
-            raise UserError(
-                f"--replace-unk {file}, line {number}: {line!r:.60} is not a source word and a "
-                "target word"
-            )
-        words[source] = targets[0]
-    return words
+    lines = (line.split() for line in text_lines(file, "--replace-unk"))
+    return {words[0]: words[1] for words in lines if words}
 
 
 def _position(printed: tuple | list) -> int:

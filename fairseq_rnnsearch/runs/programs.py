@@ -16,8 +16,7 @@ from torch import nn
 
 from fairseq_rnnsearch.command_line import ForeignOutput
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.runs.options import check_configuration, check_options, check_validation
-from fairseq_rnnsearch.runs.processes import join_group, naming_lost_processes
+from fairseq_rnnsearch.runs.options import check_configuration, check_options
 
 # functions that the running program calls at its end
 _ends: ContextVar[list[Callable[[], None]] | None] = ContextVar("ends", default=None)
@@ -31,16 +30,13 @@ def checked(main: Callable) -> Callable:
 
     @functools.wraps(main)
     def run(cfg: DictConfig | Namespace, *args, **options) -> None:
-        join_group()
         check = check_options if isinstance(cfg, Namespace) else check_configuration
         check(cfg)
-        check_validation(options.get("override_args") or Namespace())
         _prepare_screen()
         finishing: list[Callable[[], None]] = []
         token = _ends.set(finishing)
         try:
-            with naming_lost_processes():
-                main(cfg, *args, **options)
+            main(cfg, *args, **options)
         finally:
             _ends.reset(token)
             for finish in finishing:

@@ -13,12 +13,12 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs import patience
+from fairseq_rnnsearch.files import remove_unfinished
 from fairseq_rnnsearch.runs.beginning import LAST, choose_beginning
-from fairseq_rnnsearch.runs.evaluated_options import read_overrides
+from fairseq_rnnsearch.runs.options import read_overrides
 from fairseq_rnnsearch.runs.process_agreement import check_equal
 from fairseq_rnnsearch.runs.processes import decided_by_first, refuse_in_all
-from fairseq_rnnsearch.runs.writing import clean_save_dir
+from fairseq_rnnsearch.runs.trainer import patience_count
 
 logger = logging.getLogger(__name__)
 
@@ -44,11 +44,11 @@ def begin_or_go_on(
     if trainer.checkpoint_suffix:
         return load(cfg, trainer, **iterator_options)
     if trainer.data_parallel_rank == 0:
-        clean_save_dir(cfg.save_dir)
-    changes, path, exists = decided_by_first(trainer, functools.partial(_beginning, cfg))
+        remove_unfinished(cfg.save_dir)
+    changes, path = decided_by_first(trainer, functools.partial(_beginning, cfg))
     cfg = OmegaConf.merge(cfg, changes)  # a copy: checkpoints keep what the user has asked for
     extra_state = trainer.load_checkpoint(
-        _as_for_first(trainer, path, exists),
+        path,
         cfg.reset_optimizer,
         cfg.reset_lr_scheduler,
         read_overrides(cfg.optimizer_overrides),
@@ -59,7 +59,8 @@ def begin_or_go_on(
     vars(checkpoint_utils.save_checkpoint).pop("best", None)
     if "best" in counts:
         checkpoint_utils.save_checkpoint.best = counts["best"]
-    patience.load(counts.get("patience", {}))
+    patience_count().clear()
+    patience_count().update(counts.get("patience", {}))
     iterator = _place_in_the_data(cfg, trainer, extra_state, iterator_options)
     check_equal(trainer, iterator)
     _step_schedule(cfg, trainer, extra_state, iterator)
@@ -70,28 +71,11 @@ def begin_or_go_on(
     return extra_state, iterator
 
 
-def _beginning(cfg: CheckpointConfig) -> tuple[dict[str, object], str, bool]:
-    """Return the changes to the options, the checkpoint, and whether there is one."""
+def _beginning(cfg: CheckpointConfig) -> tuple[dict[str, object], str]:
+    """Return the changes to the options, and where the checkpoint would be."""
     changes = choose_beginning(cfg)
     path = str(changes.get("restore_file", cfg.restore_file))
-    path = os.path.join(cfg.save_dir, path) if path == LAST else path
-    return changes, path, os.path.isfile(path)
-
-
-def _as_for_first(trainer: Trainer, path: str, exists: bool) -> str:
-    """Return a path that exists if the first process has a checkpoint, and else does not.
-
-    fairseq looks for the file in each process, although only the first reads it and sends it to the
-    others. On machines with disks of their own some would wait for it in vain.
-
-    Raises:
-        UserError: the file is missing where this process has to read it itself.
-    """
-    if os.path.isfile(path) == exists:
-        return path
-    if exists and trainer.cfg.checkpoint.load_checkpoint_on_all_dp_ranks:
-        raise UserError(f"checkpoint {path} does not exist")
-    return __file__ if exists else ""
+    return changes, os.path.join(cfg.save_dir, path) if path == LAST else path
 
 
 def _place_in_the_data(
@@ -156,7 +140,7 @@ def _reason_to_stop(trainer: Trainer) -> str | None:
     hours, most_hours = trainer.hours_before, trainer.cfg.optimization.stop_time_hours
     if 0 < most_hours < hours:
         return f"cumulative_training_time: {hours} > stop_time_hours: {most_hours} hour(s)"
-    limit, runs = trainer.cfg.checkpoint.patience, patience.state().get("num_runs", 0)
+    limit, runs = trainer.cfg.checkpoint.patience, patience_count().get("num_runs", 0)
     if 0 < limit <= runs:
         return f"valid performance hasn't improved for last {limit} runs"
     return None

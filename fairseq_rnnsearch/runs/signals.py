@@ -27,8 +27,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, OmegaConf
-
-from fairseq_rnnsearch.errors import UserError
+from torch.utils.data import dataloader
 
 logger = logging.getLogger(__name__)
 
@@ -40,45 +39,32 @@ ECHO = 1.0
 
 
 class StopRequest:
-    """The first signal that this process received.
-
-    A thread waits for signals: Python runs no handler while the main thread waits for other
-    processes.
-    """
+    """The first signal that this process received, 0 for none."""
 
     def __init__(self) -> None:
         self.number = 0
         self._time = 0.0
-        self._taken: set[int] = set()
 
     def listen(self) -> None:
         """Install handlers, except for signals that are ignored or already handled."""
         if threading.current_thread() is not threading.main_thread():
             return
-        # fairseq-hydra-train -m makes several trainings in one program; the earlier ones have ended
-        free = (signal.SIG_DFL, signal.default_int_handler, _leave_it_to_the_thread)
         for number in STATUS:
-            if signal.getsignal(number) in free:
-                signal.signal(number, _leave_it_to_the_thread)
-                self._taken.add(number)
-        if self._taken:
-            reading, writing = os.pipe()
-            os.set_blocking(writing, False)
-            signal.set_wakeup_fd(writing)
-            os.register_at_fork(after_in_child=_hear_nothing)
-            threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
+            there = signal.getsignal(number)
+            # fairseq-hydra-train -m makes several trainings in one program
+            is_earlier = getattr(there, "__func__", None) is StopRequest.take
+            if is_earlier or there in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, self.take)
 
-    def _watch(self, reading: int) -> None:
-        while number := os.read(reading, 1):
-            if number[0] in self._taken:
-                self._take(number[0])
-
-    def _take(self, number: int) -> None:
+    def take(self, number: int, frame: FrameType | None = None) -> None:
         """Remember a signal; with the second one, end."""
         now = time.monotonic()
         if not self.number:
             self.number, self._time = number, now
-            _say(f"{signal.Signals(number).name}: stopping after this update; again: at once")
+            name = signal.Signals(number).name
+            # past Python's files, which the signal may have interrupted within a line
+            said = f"fairseq_rnnsearch: {name}: stopping after this update; again: at once\n"
+            os.write(2, said.encode())
         elif now - self._time > ECHO:
             os._exit(128 + number)
 
@@ -89,20 +75,6 @@ class StopRequest:
         number = torch.tensor(self.number, device=trainer.device)
         group = distributed_utils.get_global_group()
         return int(distributed_utils.all_reduce(number, group, op="max"))
-
-
-def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the thread that waits for the number gets it."""
-
-
-def _hear_nothing() -> None:
-    """Keep a forked process's signals from this process's thread."""
-    signal.set_wakeup_fd(-1)
-
-
-def _say(message: str) -> None:
-    """Bypass Python's files, which a signal may have interrupted within a line."""
-    os.write(2, f"fairseq_rnnsearch: {message}\n".encode())
 
 
 def save_and_heed(
@@ -118,24 +90,12 @@ def save_and_heed(
 
     Args:
         validate_and_save: what ``fairseq_cli.train`` does after each update.
-
-    Raises:
-        UserError: if no metric has the name of --best-checkpoint-metric.
     """
     if end_of_epoch:
         trainer.log_updates()
-    try:
-        losses, should_stop = validate_and_save(
-            cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
-        )
-    except KeyError as problem:
-        metric = cfg.checkpoint.best_checkpoint_metric
-        if problem.args != (metric,):
-            raise
-        raise UserError(
-            f"--best-checkpoint-metric {metric}: a validation has no such number; its line in the "
-            "log has their names"
-        ) from problem
+    losses, should_stop = validate_and_save(
+        cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
+    )
     if not should_stop and trainer.stop_request.of_all(trainer):
         if trainer.saved_at != trainer.get_num_updates():
             _save_last(cfg.checkpoint, trainer, epoch_itr)
@@ -159,3 +119,38 @@ def end_training(trainer: Trainer) -> NoReturn:
         + ("nothing is saved (--no-save)" if cfg.no_save else "the same command goes on from here")
     )
     raise SystemExit(STATUS[number])
+
+
+class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
+    """torch's iterator with processes that live until their training has saved."""
+
+    def __init__(self, loader: dataloader.DataLoader) -> None:
+        """Keep signals from the processes.
+
+        Ctrl-C reaches a terminal's processes, and a service manager's SIGTERM all of a service.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STATUS)
+        try:
+            super().__init__(loader)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for worker in self._workers:  # torch and Python end it by a SIGTERM, and wait for that
+            worker._popen.terminate = worker._popen.kill
+
+    def _next_data(self) -> object:
+        """End the processes when nothing is left to load; the next epoch starts new ones.
+
+        fairseq counts batches and never asks for one after the last, so they would live until a
+        garbage collection. That closes the channel by which they are told to end before it tells
+        them, and torch waits 5 s for each.
+        """
+        data = super()._next_data()
+        if self._rcvd_idx == self._send_idx and not self._persistent_workers:
+            self._shutdown_workers()
+        return data
+
+
+def expect_killed_processes() -> None:
+    """Remove torch's handler for ended processes, which raises; for the end of a program."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)

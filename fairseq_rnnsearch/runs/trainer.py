@@ -4,9 +4,10 @@ Each method says what fairseq does without it.
 """
 
 import argparse
+import ctypes
 import logging
 import os
-import time
+import sys
 from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
@@ -27,24 +28,21 @@ from torch.utils._pytree import tree_map
 
 from fairseq_rnnsearch.devices import CopiedNumbers
 from fairseq_rnnsearch.errors import UserError, option_of, reason
-from fairseq_rnnsearch.runs import checkpoints, patience
-from fairseq_rnnsearch.runs.locking import locked_elsewhere
-from fairseq_rnnsearch.runs.memory import keep_freed_memory
+from fairseq_rnnsearch.runs import checkpoints
 from fairseq_rnnsearch.runs.options import check_configuration, refuse_half_precision
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
-from fairseq_rnnsearch.runs.writing import write_whole
 
 logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
 
 # This schedule's state in torch that fairseq's checkpoint lacks.
 _PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
 
-# Types of the values that a training resumes from; a wrong one would end it later, or restart a
-# count. A whole number is a count.
-_NUMBER = int | float | Tensor  # a metric that nothing rounds is a tensor
-_PLACE = {"epoch": int, "iterations_in_epoch": int, "order": str, "pairs": int}
-_COUNTS = {"best": _NUMBER, "patience": dict}
-_PATIENCE = {"best": _NUMBER, "num_runs": int}
+# glibc's names of what its ``mallopt`` sets, and the values
+_KEEPING = {
+    -4: 0,  # M_MMAP_MAX: no memory that goes back to the system when it is free
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: nor the end of the heap
+    -2: 2**26,  # M_TOP_PAD: ask for this much more at a time
+}
 
 # What a checkpoint's options are made of when one process sends it to the others.
 _SENT = {argparse.Namespace, distributed_utils._TensorPlaceholder, DictConfig, ListConfig}
@@ -101,6 +99,26 @@ def unwrapped(model: nn.Module) -> nn.Module:
     return model
 
 
+def patience_count() -> dict:
+    """Return the count of ``--patience`` to change, which fairseq keeps as a function's attributes.
+
+    It has the best validation, and the number since; without any it is empty.
+    """
+    program = sys.modules.get("fairseq_cli.train")
+    return {} if program is None else vars(program.should_stop_early)
+
+
+def keep_freed_memory() -> None:
+    """Let the process keep the memory that it frees, as each update needs as much as the last.
+
+    glibc gives large pieces back to the system, which clears each page before it hands it out
+    again. Other C libraries stay as they are.
+    """
+    if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)):
+        for name, value in _KEEPING.items():
+            mallopt(name, value)
+
+
 class ResumableTrainer(Trainer):
     """fairseq's trainer with complete state and one-line errors.
 
@@ -118,7 +136,6 @@ class ResumableTrainer(Trainer):
         self.saved_at: int | None = None
         self._is_ending = False
         self._keeps_rate = False
-        self._begun = time.monotonic()
         self._norm: Tensor | None = None
         self._unlogged: list[CopiedNumbers] = []
         super().__init__(cfg, task, model, criterion, quantizer)
@@ -131,10 +148,6 @@ class ResumableTrainer(Trainer):
         """Save as fairseq does, with the counts that it forgets, and whole or not at all.
 
         fairseq counts ``--patience`` and ``--ema-update-freq`` anew whenever it is resumed.
-
-        Raises:
-            UserError: if --save-dir no longer leads to the folder in which the training began: the
-                checkpoints there are not ours. The update is saved in the training's own folder.
         """
         self.log_updates()
         if not self.should_save_checkpoint_on_current_rank:
@@ -142,18 +155,10 @@ class ResumableTrainer(Trainer):
         path = os.path.abspath(filename)
         logger.info(f"Saving checkpoint to {path}")
         state = move_to_cpu(self.state_dict())
-        state["extra_state"].update(extra_state, patience=patience.state())
+        state["extra_state"].update(extra_state, patience=dict(patience_count()))
         if self.cfg.ema.store_ema:
             state["extra_state"]["ema_updates"] = self.ema.update_freq_counter
-        save_dir = self.cfg.checkpoint.save_dir
-        if folder := locked_elsewhere(save_dir):
-            write_whole(state, os.path.join(folder, "checkpoint_last.pt"))
-            raise UserError(
-                f"--save-dir {save_dir} leads to another folder than when this training began: "
-                f"its checkpoint_last.pt is in {os.path.realpath(folder)}; give that --save-dir to "
-                "go on"
-            )
-        write_whole(state, filename)
+        checkpoints.write_whole(state, filename)
         logger.info(f"Finished saving checkpoint to {path}")
         self.saved_at = self.get_num_updates()
         return path
@@ -223,10 +228,6 @@ class ResumableTrainer(Trainer):
             if is_judged_anew:
                 for count in ("best", "patience", "val_loss"):
                     extra_state.pop(count, None)
-            _check_types(_PLACE, extra_state["train_iterator"], "train_iterator.")
-            if not (reset_optimizer or reset_meters):
-                _check_types(_COUNTS, extra_state)
-                _check_types(_PATIENCE, extra_state.get("patience", {}), "patience.")
             self.task.load_state_dict(extra_state.pop("task_state", {}))
             if reset_optimizer:  # another training begins
                 self._previous_training_time = 0
@@ -236,7 +237,7 @@ class ResumableTrainer(Trainer):
         return extra_state
 
     def _restore_counts(self, extra_state: dict, filename: str, reset_meters: bool) -> None:
-        """Go on with the epoch's metrics, the averages of --store-ema, and the clock."""
+        """Go on with the epoch's metrics and the averages of --store-ema."""
         at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
         if "metrics" in extra_state and not reset_meters and not at_beginning:
             metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
@@ -246,9 +247,6 @@ class ResumableTrainer(Trainer):
             if extra_state["ema_is_new"]:
                 logger.info(f"--store-ema: the averages begin with the parameters of {filename}")
             self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
-        # a clock that was set back has left a negative time in older checkpoints
-        self._previous_training_time = max(0, self._previous_training_time)
-        self._begun = time.monotonic()
 
     def _is_judged_anew(self, trained_with: dict) -> bool:
         """Tell, and log, whether another metric or scale measures validations from now on."""
@@ -271,10 +269,6 @@ class ResumableTrainer(Trainer):
                 f"--lr-scheduler {name}: it was trained with {trained_with}; --reset-lr-scheduler "
                 "begins the new one"
             )
-
-    def _local_cumulative_training_time(self) -> float:
-        """Return the seconds of training; fairseq's clock jumps when somebody sets it."""
-        return time.monotonic() - self._begun + self._previous_training_time
 
     @property
     def hours_before(self) -> float:
@@ -401,19 +395,6 @@ def _check_order(model: object, trained_with: str | None) -> None:
     order = getattr(model, "decoder_order", None)
     if trained_with and order and str(order) != str(trained_with):
         raise UserError(f"--decoder-order {order}: it was trained with {trained_with}")
-
-
-def _check_types(types: dict[str, Any], state: dict, where: str = "") -> None:
-    """Check those of a checkpoint's fields that are there; older checkpoints lack some.
-
-    Raises:
-        UserError: naming the first of another type, or a negative count.
-    """
-    for name, expected in types.items():
-        value = state.get(name)
-        is_negative = expected is int and isinstance(value, int) and value < 0
-        if name in state and (is_negative or not isinstance(value, expected)):
-            raise UserError(f"{where}{name} cannot be {value!r:.60}{checkpoints.ADVICE}")
 
 
 def _without_keeping(iterator: EpochBatchIterator) -> EpochBatchIterator:

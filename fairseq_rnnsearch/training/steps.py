@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import fcntl
 import os
 import shutil
 import signal
@@ -15,7 +14,7 @@ from types import FrameType
 from typing import NamedTuple, NoReturn
 
 from fairseq_rnnsearch.errors import UserError, as_text, reason
-from fairseq_rnnsearch.files import bring_to_disk, write_text
+from fairseq_rnnsearch.files import bring_to_disk, lock, write_text
 
 _SHOWN = 15  # lines of the log of a program that failed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -78,21 +77,18 @@ class Work:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Keep other commands out of the folder, where the file system has locks.
+        """Keep other commands out of the folder.
 
         Raises:
             UserError: another one is in it.
         """
         for part in (self._done, self.folder / "logs"):
             part.mkdir(parents=True, exist_ok=True)
-        descriptor = os.open(self._done, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise UserError(f"{self.folder} is in use by another training") from None
-            except OSError:  # it has none
-                pass
+            descriptor = lock(self._done)
+        except BlockingIOError:
+            raise UserError(f"{self.folder} is in use by another training") from None
+        try:
             yield
         finally:
             os.close(descriptor)

@@ -20,7 +20,6 @@ from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.errors import UserError, option_of, training_goes_on
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
-from fairseq_rnnsearch.runs.locking import locked_elsewhere
 from fairseq_rnnsearch.runs.programs import at_the_end
 
 
@@ -187,8 +186,6 @@ class Heatmaps:
         """
         alignments = self._take_validated()
         if not alignments or get_global_rank() != 0:
-            return
-        if locked_elsewhere(self._cfg.save_dir):  # another training's, and this one ends
             return
         pictures = {}
         with training_goes_on("heatmaps"):

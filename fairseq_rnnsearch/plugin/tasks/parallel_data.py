@@ -271,7 +271,7 @@ class ParallelDataTask(TranslationTask):
                 data_buffer_size=data_buffer_size,
                 **options,
             )
-            iterator.persistent_workers = False  # see data_loading
+            iterator.persistent_workers = False  # see runs.signals
             if dataset is not self._training_data or not self.cfg.rebuild_batches:
                 return iterator
             kind, batches = ResumedIterator, iterator.batch_sampler
