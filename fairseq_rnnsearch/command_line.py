@@ -10,9 +10,8 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from types import FrameType
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from fairseq_rnnsearch.errors import (
     UsageError,
@@ -33,29 +32,9 @@ class OneLineParser(argparse.ArgumentParser):
     A mistyped name gets "did you mean" suggestions.
     """
 
-    def __init__(self, *args: Any, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self.register("type", Path, lambda given: Path(path_name(given)))
-
-    def parse_known_args(
-        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
-    ) -> tuple[argparse.Namespace, list[str]]:
-        """Refuse unknown options: argparse hands those of a command to the program's parser."""
-        options, unknown = super().parse_known_args(args, namespace)
-        if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
-        return options, unknown
-
     def error(self, message: str) -> NoReturn:
         message = shortened(_with_neighbours(message, self.format_usage()))
         raise UsageError(f"{message} ({self.prog} --help shows the options)")
-
-
-def path_name(given: str) -> str:
-    """Return the value of an option that names a file or folder; an empty one would name "." ."""
-    if not given:
-        raise argparse.ArgumentTypeError("is empty; expected the name of a file or folder")
-    return given
 
 
 def help_text(doc: str | None) -> str:
@@ -63,18 +42,15 @@ def help_text(doc: str | None) -> str:
     return (doc or "").replace("`", "")
 
 
-def parser_of(
-    prog: str, doc: str | None, kind: type[OneLineParser] = OneLineParser
-) -> argparse.ArgumentParser:
+def parser_of(prog: str, doc: str | None) -> OneLineParser:
     """Return a command's parser, with ``--help`` and ``--version``.
 
     Args:
         doc: the beginning of its help, the module's docstring; None under ``python -OO``.
-        kind: the parser's class.
     """
     from fairseq_rnnsearch import __version__
 
-    parser = kind(
+    parser = OneLineParser(
         prog=prog,
         description=help_text(doc),
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -72,7 +72,7 @@ ALLOWED = {
         *("inference.command_options", "inference.loading", "inference.translation"),
         "inference.translator",
     },
-    "inference.tokenizing": {"data", "inference.command_options"},
+    "inference.tokenizing": {"data"},
     "inference.translate": {
         *("alignment.figures", "arguments", "data", "inference.command_options"),
         *("inference.loading", "inference.translator"),

@@ -99,10 +99,9 @@ def test_one_start_tokenises_all_files_as_their_languages_are(tmp_path):
     ("content", "message"),
     [
         (b"a\ncaf\xe9\n", r"train\.en, line 2: is not UTF-8"),
-        (b"a\nb\0c\n", r"train\.en, line 2: has a NUL byte; expected plain UTF-8 text"),
-        ("a".encode("utf-16"), r"train\.en, line 1: (has a NUL byte|is not UTF-8)"),
+        ("a".encode("utf-16"), r"train\.en, line 1: is not UTF-8"),
         (b"\xef\xbb\xbfa\n", r"train\.en starts with a UTF-8 byte order mark"),
-        (gzip.compress(b"a\n", mtime=0), r"train\.en, line 1: (has a NUL byte|is not UTF-8)"),
+        (gzip.compress(b"a\n", mtime=0), r"train\.en, line 1: is not UTF-8"),
     ],
 )
 def test_of_what_is_no_text_no_tokens_are_written(content, message, tmp_path):
@@ -205,7 +204,7 @@ def test_languages_that_get_subwords_one_by_one(tmp_path):
         made = (out / f"train.{language}").read_text().splitlines()[0]
         assert made == " ".join(PlainText.of(out, language).tokens(line))
     before = [path.read_text() for path in sorted(out.iterdir())]
-    with pytest.raises(UserError, match=r"en text was made otherwise before, .*'codes-en'"):
+    with pytest.raises(UserError, match=r"train\.en was made otherwise before: give train\.en"):
         tokenizing.main(["--out", str(out), str(tmp_path / "test.en")])
     assert [path.read_text() for path in sorted(out.iterdir())] == before
     tokenizing.main(["--out", str(out), *(str(tmp_path / f"{x}.en") for x in ("train", "test"))])

@@ -156,10 +156,6 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_AER} --hypothesis=@fewer": ["@fewer has 2 lines, but @gold has 3 sentences; expected"],
     f"{_AER} --hypothesis=@later": ["@later has links of sentence 4, but @gold has 3"],
     f"{_AER} --symmetrise union": ["belong together: give both or neither"],
-    "rnnsearch-export en-fr --to-checkpoint=@new --weights int8": [
-        "--weights and --to-checkpoint exclude each other"
-    ],
-    "rnnsearch-export en-fr --out=@new --data=@data": ["--data @data: the model "],
     "rnnsearch-export en-fr --to-checkpoint=@two": ["@two: is there already; name a new file"],
     "rnnsearch-living en-fr --out=@two": ["@two would be overwritten"],
     f"{_TRAIN_FILES} --beam 0": ["--beam 0: must be a whole number of 1 or more"],

@@ -26,7 +26,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.alignment.figures.alignment import pharaoh
-from fairseq_rnnsearch.command_line import parser_of, path_name, program, usage
+from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.data.reversible import join
 from fairseq_rnnsearch.errors import UserError, counted
@@ -34,7 +34,6 @@ from fairseq_rnnsearch.files import refuse_overwriting, replacing
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
-    check_places,
     load_options,
     look_of,
     show_warnings,
@@ -61,8 +60,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         formats = parse_formats(options.heatmap_format)
         samples = parse_samples(options.heatmap_samples)
         _check(options)
-    models = ":".join(filter(None, (options.checkpoint, options.inverse)))
-    check_places(models.split(":"), (options.source, options.target))
     with starting():  # torch, which --help need not import
         from fairseq_rnnsearch.inference.loading import load
 
@@ -206,7 +203,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--inverse",
-        type=path_name,
         metavar="CHECKPOINT",
         help="a model of the other direction: the links of both are joined",
     )

@@ -5,7 +5,7 @@ import contextlib
 import gc
 import logging
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,8 @@ from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.pictures import STYLES, Look, title_of
 from fairseq_rnnsearch.arguments import COMPUTE_DTYPES, PIECES, count_of
-from fairseq_rnnsearch.command_line import OneLineParser, path_name
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
-from fairseq_rnnsearch.errors import UsageError, as_text
+from fairseq_rnnsearch.errors import as_text
 
 
 @contextlib.contextmanager
@@ -33,15 +32,6 @@ def starting() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
-
-
-class MixedParser(OneLineParser):
-    """Reads files before and after options with ``parse_intermixed_args``.
-
-    argparse then reads a command line twice. The first pass skips the files, which is not an error.
-    """
-
-    parse_known_args = argparse.ArgumentParser.parse_known_args
 
 
 def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
@@ -103,14 +93,12 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     """Add the data folder, the languages and the tokenisation."""
     parser.add_argument(
         "--data",
-        type=path_name,
         metavar="DIR",
         help="data folder with the dictionaries of the training (default: the one that the "
         "checkpoint names, or one of that name beside it)",
     )
     parser.add_argument(
         "--user-dir",
-        type=path_name,
         metavar="DIR",
         help="folder that registers a model of your own, as for fairseq-train",
     )
@@ -147,43 +135,6 @@ def load_options(options: argparse.Namespace) -> dict[str, Any]:
     names = ["source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes"]
     names += ["device", "compute_dtype", "user_dir"]
     return {name: value for name, value in vars(options).items() if name in names}
-
-
-_MODELS = (b"PK", b"\x80")  # first bytes of checkpoints: archives or, formerly, pickles
-
-
-def check_places(models: Iterable[str], files: Iterable[str | Path] = ()) -> None:
-    """Check that models are models and files are files.
-
-    Raises:
-        UsageError: if a text file or a sentence was given for a model, a sentence for a file, or
-            an empty name for either.
-    """
-    for path in models:
-        if _is_text(Path(path)):
-            raise UsageError(f"{path} is a text file, not a model; the model comes first")
-        _refuse_sentence(path, "model")
-    for file in files:
-        _refuse_sentence(str(file), "file")
-
-
-def _is_text(path: Path) -> bool:
-    """Tell text from checkpoints."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        beginning = file.read(1000)
-    return bool(beginning) and b"\0" not in beginning and not beginning.startswith(_MODELS)
-
-
-def _refuse_sentence(given: str, expected: str) -> None:
-    if not given:
-        raise UsageError(f"the name of a {expected} is empty")
-    if " " in given.strip() and not Path(given).exists():
-        raise UsageError(
-            f"{given!r:.60} is not a {expected} that exists, and looks like a sentence; "
-            "sentences come from files or standard input"
-        )
 
 
 class _AsText(logging.Formatter):

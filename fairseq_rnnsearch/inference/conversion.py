@@ -37,10 +37,6 @@ def to_folder(
         UserError: if the checkpoint or folder is missing, unusable, or of another kind of model.
     """
     if folder := folder_of(checkpoint):
-        if data:
-            raise UserError(f"--data {data}: the model {folder} has its own data; leave it out")
-        if user_dir:
-            raise UserError(f"--user-dir {user_dir}: a model's folder needs no other; leave it out")
         read = read_folder(folder)
         model, dictionaries = read.model, read.dictionaries
         facts = read.facts._replace(licence=licence or read.facts.licence)

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.arguments import WEIGHTS
-from fairseq_rnnsearch.command_line import parser_of, path_name, program
-from fairseq_rnnsearch.errors import UsageError, UserError, as_text, option_of
+from fairseq_rnnsearch.command_line import parser_of, program
+from fairseq_rnnsearch.errors import UserError, as_text
 from fairseq_rnnsearch.files import text_lines
-from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
+from fairseq_rnnsearch.inference.command_options import show_warnings
 
 
 @program
@@ -26,11 +26,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     show_warnings()
     options = _parser().parse_args(arguments)
-    check_places([options.checkpoint])
-    names = ("data", "card", "licence", "weights", "user_dir")
-    ignored = {name for name in names if vars(options)[name]}
-    if options.to_checkpoint and ignored:
-        raise UsageError(f"{option_of(min(ignored))} and --to-checkpoint exclude each other")
     # they import torch and fairseq, which --help does not need
     from fairseq_rnnsearch.inference import conversion
 
@@ -64,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
     forms.add_argument("--out", type=Path, metavar="FOLDER", help="export to this new folder")
     forms.add_argument("--to-checkpoint", type=Path, metavar="FILE", help="write a checkpoint")
     parser.add_argument(
-        "--data", type=path_name, metavar="DIR",
+        "--data", metavar="DIR",
         help="folder with the dictionaries of the training (default: the checkpoint's)",
     )  # fmt: skip
     parser.add_argument(
@@ -73,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
         "(default: float32)",
     )  # fmt: skip
     parser.add_argument(
-        "--user-dir", type=path_name, metavar="DIR",
+        "--user-dir", metavar="DIR",
         help="folder that registers an --arch of your own, as for fairseq-train",
     )  # fmt: skip
     parser.add_argument("--card", type=Path, metavar="FILE", help="text of the model card")

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
@@ -27,12 +27,10 @@ from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_sa
 from fairseq_rnnsearch.arguments import count_of
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import UserError, as_text, counted, option_of
+from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.inference.command_options import (
-    MixedParser,
     add_heatmap_options,
     add_model_options,
-    check_places,
     load_options,
     look_of,
     show_warnings,
@@ -43,13 +41,6 @@ if TYPE_CHECKING:
     from fairseq_rnnsearch.inference.translator import Translation, Translator
 
 BATCHES = 8  # to read and sort by length together, after the first
-HEATMAP_OPTIONS = (
-    *("heatmap_format", "heatmap_samples", "heatmap_style", "heatmap_title", "heatmap_pieces"),
-    "heatmap_source_end",
-)
-# options that affect printed output too
-SHOWN_BY = {"heatmap_pieces": ("json", "terminal"), "heatmap_source_end": ("terminal",)}
-ATTENTION_OPTIONS = ("heatmap_dir", "terminal", "replace_unk")
 INTERRUPTED = 130  # the exit status after SIGINT, as in shells
 
 
@@ -66,16 +57,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _translate(options: argparse.Namespace) -> None:
     with starting():
-        from fairseq_rnnsearch.inference.loading import load  # torch, which --help need not import
+        from fairseq_rnnsearch.inference.loading import load  # and torch, which --help goes without
 
         model = load(options.checkpoint.split(":"), options.data, **load_options(options))
-    needing = [name for name in ATTENTION_OPTIONS if vars(options)[name]]
-    if needing and not model.has_alignment:
-        option = option_of(needing[0])
-        raise UserError(
-            f"{option} needs a model with attention; RNNencdec reads its source through one "
-            "vector and has no alignment"
-        )
+    if (options.heatmap_dir or options.terminal) and not model.has_alignment:
+        raise UserError("the model has no attention, so there is no alignment to draw")
     is_typed = "-" in options.files and sys.stdin.isatty()
     if is_typed:
         print("Type a sentence, and Enter; Ctrl-D ends.", file=sys.stderr)
@@ -172,57 +158,18 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read and check the options, before torch is imported.
 
     Raises:
-        UserError: naming the option or the file.
+        UserError: naming the option.
     """
-    parser = _parser()
-    not_given = argparse.Namespace(**dict.fromkeys(HEATMAP_OPTIONS))
-    options = parser.parse_intermixed_args(arguments, not_given)
+    options = _parser().parse_intermixed_args(arguments)
     with usage():
-        _check(options, parser)
-    check_places(options.checkpoint.split(":"), options.files)
-    for file in options.files:
-        if file != "-" and not Path(file).exists():
-            raise UserError(f"{file}: no such file")
+        parse_formats(options.heatmap_format)
+        parse_samples(options.heatmap_samples)
     options.files = options.files or ["-"]
     return options
 
 
-def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Check options that depend on each other, and fill in defaults."""
-    for name in HEATMAP_OPTIONS:
-        value = vars(options)[name]
-        if value is None:
-            setattr(options, name, parser.get_default(name))
-        elif not (options.heatmap_dir or any(vars(options)[one] for one in SHOWN_BY.get(name, ()))):
-            option = option_of(name)
-            raise UserError(f"{option} {value}: nothing is drawn without --heatmap-dir DIR")
-    if options.split_sentences and options.nbest > 1:
-        raise UserError(
-            f"--split-sentences and --nbest {options.nbest}: give one of them; a line that was"
-            " joined from several translations has no alternatives"
-        )
-    if options.terminal and options.json:
-        raise UserError("--terminal and --json: give one of them")
-    parse_formats(options.heatmap_format)
-    parse_samples(options.heatmap_samples)
-    if options.nbest > options.beam:
-        raise UserError(f"--nbest {options.nbest}: must be --beam, {options.beam}, or less")
-
-
-class _Parser(MixedParser):
-    """Lists the available models if none is given."""
-
-    def error(self, message: str) -> NoReturn:
-        if "required: checkpoint" in message:
-            message = (
-                "no model is given: name one that the package contains (en-fr, fr-en), a folder of "
-                "rnnsearch-export, or a checkpoint"
-            )
-        super().error(message)
-
-
 def _parser() -> argparse.ArgumentParser:
-    parser = parser_of("rnnsearch-translate", __doc__, _Parser)
+    parser = parser_of("rnnsearch-translate", __doc__)
     parser.add_argument(
         "checkpoint",
         help="a model of the package (en-fr, fr-en), a folder of rnnsearch-export, a checkpoint, "
@@ -272,7 +219,8 @@ def _parser() -> argparse.ArgumentParser:
         help="print the N best translations of each sentence, one per line: the sentence's"
         " number (from 1), score and text, separated by tabs",
     )
-    parser.add_argument(
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
         "--json",
         action="store_true",
         help="print one object per line: id (from 1), source, source_tokens, unknown (unknown "
@@ -280,7 +228,7 @@ def _parser() -> argparse.ArgumentParser:
         "tokens, probabilities, weights (a row per token), is_cut, and nbest; "
         "with --heatmap-pieces keep, for subword pieces",
     )
-    parser.add_argument(
+    shown.add_argument(
         "--terminal", action="store_true", help="draw each alignment below its translation"
     )
     parser.add_argument("--heatmap-dir", type=Path, metavar="DIR", help="draw alignments here")

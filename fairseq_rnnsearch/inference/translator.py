@@ -164,8 +164,8 @@ class Translator:
             A translation for a string, a list for a list, in its order.
 
         Raises:
-            UserError: if ``beam`` or ``lenpen`` is out of range, for ``replace_unk`` without
-                attention, or for ``attribution`` with another kind of model.
+            UserError: if ``beam`` or ``lenpen`` is out of range, or for ``replace_unk`` without
+                attention.
         """
         if beam < 1:
             raise UserError(f"beam {beam}: must be 1 or more")
@@ -299,16 +299,9 @@ class Translator:
     def _attribute(
         self, beams: list[list[dict]], sources: list[list[str]], batch_size: int
     ) -> None:
-        """Give each best hypothesis `Translation.mattered` of its tokens.
-
-        Raises:
-            UserError: for a model with attention that is not RNNsearch, alone or in an ensemble.
-        """
+        """Give each best hypothesis `Translation.mattered` of its tokens."""
         if not self.has_alignment:
             return
-        decoders = [model.decoder for model in self.models]
-        if not all(isinstance(one, StepwiseDecoder) and one.has_alignment for one in decoders):
-            raise UserError("attribution: each model must be an RNNsearch")
         pad = self.source_dictionary.pad()
         targets = [self._target_tokens(beam[0]) for beam in beams]
         for sample in self._batches(sources, targets, batch_size):

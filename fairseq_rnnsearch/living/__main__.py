@@ -20,7 +20,6 @@ from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, counted
 from fairseq_rnnsearch.inference.command_options import (
     add_text_options,
-    check_places,
     load_options,
     show_warnings,
     starting,
@@ -38,7 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.training:
         chosen = checkpoints_of(options.training, options.moments)
         options.name, options.checkpoint = list(chosen), [str(path) for path in chosen.values()]
-    check_places(options.checkpoint)
     if options.out.is_file() and options.out.suffix != ".html":
         raise UsageError(f"--out {options.out} would be overwritten, and does not end in .html")
     if options.training:
