@@ -10,7 +10,6 @@ program. The exit status is 0 if all are equal, 1 if some differ, and 2 for a mi
 
 import argparse
 import importlib.util
-import inspect
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,10 +17,10 @@ from typing import Any
 
 from fairseq_rnnsearch.command_line import USAGE, parser_of, program, usage
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS
-from fairseq_rnnsearch.conformance.catalogue import explained, listed
+from fairseq_rnnsearch.conformance.catalogue import BY_NAME, explained, listed
 from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
 from fairseq_rnnsearch.conformance.verdict import check
-from fairseq_rnnsearch.errors import UserError, neighbours
+from fairseq_rnnsearch.errors import UserError
 
 
 @program
@@ -57,7 +56,7 @@ def imported(code: str) -> Any:
     """Import what FILE.py:NAME or FILE.py names.
 
     Raises:
-        UserError: if the file cannot be imported, or has no such name.
+        UserError: if the file cannot be imported.
     """
     file, _, name = code.partition(":")
     path = Path(file).resolve()
@@ -71,13 +70,7 @@ def imported(code: str) -> Any:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as problem:
         raise refused(problem, file) from problem
-    target: Any = module
-    for part in name.split(".") if name else ():
-        names = dict(inspect.getmembers(target))
-        if part not in names:
-            raise UserError(f"{file} has no {part!r}{neighbours(part, names)}")
-        target = names[part]
-    return target
+    return getattr(module, name) if name else module
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -94,7 +87,9 @@ def _parser() -> argparse.ArgumentParser:
         help="the arrays that the code takes (default: %(default)s)",
     )  # fmt: skip
     forms.add_argument("--list", action="store_true", help="print the catalogue of deviations")
-    forms.add_argument("--explain", metavar="DEVIATION", help="its equation and its effect")
+    forms.add_argument(
+        "--explain", choices=BY_NAME, metavar="DEVIATION", help="its equation and its effect"
+    )
     return parser
 
 

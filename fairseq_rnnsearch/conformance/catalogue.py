@@ -8,8 +8,6 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from fairseq_rnnsearch.errors import UserError, neighbours
-
 Changes = Mapping[str, object]
 NOT_MEASURED = "Not measured."
 
@@ -267,13 +265,7 @@ def listed() -> str:
 
 
 def explained(name: str) -> str:
-    """Return an entry of the catalogue as text.
-
-    Raises:
-        UserError: if the catalogue has no such entry.
-    """
-    if name not in BY_NAME:
-        raise UserError(f"{name!r} is not in the catalogue{neighbours(name, BY_NAME)} (see --list)")
+    """Return an entry of the catalogue as text."""
     entry = BY_NAME[name]
     lines = [
         name,

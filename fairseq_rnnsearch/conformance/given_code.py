@@ -57,16 +57,13 @@ class GivenCode:
         framework: "numpy" or "torch", whose arrays it is given.
 
     Raises:
-        UserError: if it has no part of the model, or the part is unknown.
+        UserError: if it has no part of the model.
     """
 
     def __init__(self, target: Any, part: str | None = None, framework: str = "numpy") -> None:
         self.name = getattr(target, "__name__", type(target).__name__)
         if part is None and self.name in PARTS and not inspect.ismodule(target):
             part = self.name
-        if part is not None and part not in PARTS:
-            near = neighbours(part, PARTS)
-            raise UserError(f"part {part!r}{near}; parts are {', '.join(PARTS)}")
         named = tuple(name for name in PARTS if callable(getattr(target, name, None)))
         self._is_function = part is not None and part not in named
         self.parts = named if part is None else (part,)
@@ -106,12 +103,6 @@ class GivenCode:
             offered = {"p": p} | offered
             if asked is not None:
                 offered = {n: value for n, value in (p | offered).items() if n in asked}
-                missing = [n for n, needed in asked.items() if needed and n not in offered]
-                if missing:
-                    raise UserError(
-                        f"{part} asks for {', '.join(missing)}: it may ask for p, "
-                        f"{', '.join(inputs)}, and parameters by name: {', '.join(p)}"
-                    )
             return self._guarded(function, offered)
 
         return run_in_layout(called, part, layout, given, self._as_array)
@@ -130,10 +121,7 @@ class GivenCode:
         try:
             return function(**arguments)
         except (Exception, SystemExit) as problem:
-            mistake = refused(problem, self.name)
-            if self._framework == "numpy" and "ndarray" in str(mistake):
-                mistake = Refused(f"{mistake}; for code that takes tensors: --framework torch")
-            raise mistake from problem
+            raise refused(problem, self.name) from problem
 
     def _converted(self, array: np.ndarray, layout: Layout) -> Any:
         is_wide = layout.single and array.dtype == np.float64
@@ -155,9 +143,6 @@ class GivenCode:
 
 def refused(problem: BaseException, name: str) -> Refused:
     """Describe an exception, with its last place outside of libraries, if any."""
-    if isinstance(problem, SyntaxError) and problem.filename and problem.text:
-        file, line = Path(problem.filename).name, problem.text.strip()
-        return Refused(f"{file}, line {problem.lineno}: `{line}`: {problem.msg}")
     frames = traceback.extract_tb(problem.__traceback__)[1:]
     libraries = sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<"
     own = [frame for frame in frames if not frame.filename.startswith(libraries)]
@@ -167,16 +152,15 @@ def refused(problem: BaseException, name: str) -> Refused:
     return Refused(f"{place}: {reason(problem)}")
 
 
-def _asked(function: Callable) -> dict[str, bool] | None:
-    """Return the arguments by name, and whether each is needed; None if it takes any."""
+def _asked(function: Callable) -> list[str] | None:
+    """Return the names of the arguments; None if it takes any."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
     if any(one.kind is one.VAR_KEYWORD for one in parameters):
         return None
-    named = [one for one in parameters if one.kind is not one.VAR_POSITIONAL]
-    return {one.name: one.default is one.empty for one in named}
+    return [one.name for one in parameters]
 
 
 def run_in_layout(
