@@ -351,7 +351,7 @@ def test_what_is_sensible_is_accepted(model, tmp_path):
 def test_loading_what_is_not_there(learned, tmp_path):
     with pytest.raises(UserError, match=r"lost\.pt does not exist; .* contains en-fr and fr-en$"):
         load(tmp_path / "lost.pt", learned.corpus.data)
-    with pytest.raises(UserError, match="no data folder"):
+    with pytest.raises(FileNotFoundError, match="lost"):
         load(learned.checkpoint, tmp_path / "lost")
     for user_dir in ("", tmp_path / "lost"):
         with pytest.raises(UserError, match=rf"user_dir '{user_dir}': must be a folder of Python"):
