@@ -16,8 +16,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -56,32 +55,16 @@ def parse_formats(text: str) -> tuple[str, ...]:
     return formats
 
 
-@dataclass(frozen=True)
-class Samples:
-    """Chosen sentence numbers, which count from 0 in the order of the data set.
+def parse_samples(text: str) -> Container[int]:
+    """Read ``--heatmap-samples``: "20", the first twenty; "all"; or "ids:3,17", these two.
 
-    Attributes:
-        first: how many from the start are chosen; None for no limit.
-        ids: the only numbers to choose; None for all.
+    Returns:
+        The numbers of the chosen sentences, which count from 0 in the order of the data set.
     """
-
-    first: int | None = None
-    ids: frozenset[int] | None = None
-
-    def __contains__(self, sentence: int) -> bool:
-        if self.ids is not None:
-            return sentence in self.ids
-        return self.first is None or sentence < self.first
-
-
-def parse_samples(text: str) -> Samples:
-    """Read ``--heatmap-samples``: "20", the first twenty; "all"; or "ids:3,17", these two."""
     text = str(text).strip()
-    if text == "all":
-        return Samples()
     if text.startswith("ids:"):
-        return Samples(ids=frozenset(map(int, text.removeprefix("ids:").split(","))))
-    return Samples(first=int(text))
+        return frozenset(map(int, text.removeprefix("ids:").split(",")))
+    return range(sys.maxsize if text == "all" else int(text))
 
 
 class Gallery:
