@@ -2,7 +2,8 @@
 
 A `UserError` is a mistake in the user's input. Commands (see ``command_line``) show it as one line
 ``fairseq_rnnsearch: error: ...``. They show every other exception in one line too, with the place
-where it was raised. With RNNSEARCH_TRACEBACK=1 in the environment they show the traceback.
+where it was raised, unless the system names a file. With RNNSEARCH_TRACEBACK=1 in the environment
+they show the traceback.
 """
 
 import contextlib
@@ -120,7 +121,8 @@ def line_of(error: BaseException) -> str:
             f"this needs fairseq, which is not installed: pip install {FAIRSEQ}; only models as "
             "folders, such as en-fr, work without it"
         )
-    return as_text(f"{reason(error)}{_place(error)}")
+    is_of_a_file = isinstance(error, OSError) and error.filename  # which tells enough
+    return as_text(reason(error) if is_of_a_file else f"{reason(error)}{_place(error)}")
 
 
 def user_error(error: BaseException | None) -> UserError | None:
