@@ -60,11 +60,6 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
         " print), slides (black on white, large) (default: %(default)s)",
     )
     parser.add_argument(
-        "--heatmap-title",
-        metavar="TEXT",
-        help="title of the page (default: the names of the languages and files)",
-    )
-    parser.add_argument(
         "--heatmap-pieces",
         choices=PIECES,
         default="merge",
@@ -85,8 +80,7 @@ def look_of(options: argparse.Namespace, files: Sequence[str], languages: Sequen
         files: names of the texts, for the title.
         languages: of the model's source and target, for the title.
     """
-    title = options.heatmap_title or title_of(languages, files)
-    return Look(options.heatmap_style, title, options.checkpoint)
+    return Look(options.heatmap_style, title_of(languages, files), options.checkpoint)
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:

@@ -39,14 +39,14 @@ class Series:
         folder: the folder of the series, which is made when there is something to draw.
         formats: some of ``gallery.FORMATS``. ``png`` makes the series; the others are written to
             the epoch's folder, where those of the epoch's last validation remain.
-        most: how many validations are kept; 0 keeps all.
         look: how they look.
+        most: how many validations are kept.
     """
 
     folder: Path
     formats: Sequence[str]
-    most: int
     look: Look = PLAIN
+    most: int = 50
 
     def add(self, epoch: int, update: int, alignments: Sequence[Alignment]) -> dict[int, Path]:
         """Draw a validation's sentences, drop the most dispensable validation, renew the animation.
@@ -95,7 +95,7 @@ class Series:
         def gap_without(i: int) -> int:
             return updates[i + 1] - updates[i - 1]
 
-        while self.most and len(updates) > max(self.most, 2):
+        while len(updates) > max(self.most, 2):
             removed = updates.pop(min(range(1, len(updates) - 1), key=gap_without))
             for path in frames.pop(removed).values():
                 path.unlink()

@@ -52,7 +52,6 @@ class Heatmaps:
         self._series = Series(
             Path(cfg.heatmap_dir or Path(cfg.save_dir) / "heatmaps"),
             self._formats,
-            cfg.heatmap_keep,
             self._look(["validation"]),
         )
         self._series_of_subsets: dict[str, Series] = {}
@@ -62,7 +61,7 @@ class Heatmaps:
     def _look(self, texts: Sequence[str]) -> Look:
         """Return the look of these texts' alignments, and the title and notes of their page."""
         languages = self._cfg.source_lang, self._cfg.target_lang
-        title = self._cfg.heatmap_title or title_of(languages, texts)
+        title = title_of(languages, texts)
         return Look(str(self._cfg.heatmap_style), title, self._cfg.path or "")
 
     def _alignment(

@@ -272,7 +272,7 @@ class ParallelDataTask(TranslationTask):
                 **options,
             )
             iterator.persistent_workers = False  # see runs.signals
-            if dataset is not self._training_data or not self.cfg.rebuild_batches:
+            if dataset is not self._training_data:
                 return iterator
             kind, batches = ResumedIterator, iterator.batch_sampler
         iterator = kind(

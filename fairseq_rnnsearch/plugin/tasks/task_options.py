@@ -31,11 +31,6 @@ class AlignmentHeatmapConfig(TranslationConfig):
         default=1,  # with fairseq's -1, no set of sentence pairs has a second part
         metadata={"help": "how often to read train, if there is a train1 beside it"},
     )
-    rebuild_batches: bool = field(
-        default=True,
-        metadata={"help": "with --batch-order fairseq, let an epoch's batches depend only on seed "
-                  "and epoch, so that a resumed run equals an uninterrupted one"},
-    )  # fmt: skip
     batch_order: ChoiceEnum(["paper", "fairseq"]) = field(
         default="paper",
         metadata={"help": "training batches as in the paper's appendix B.2 (corpus shuffled once, "
@@ -90,10 +85,6 @@ class AlignmentHeatmapConfig(TranslationConfig):
         metadata={"help": "style of pictures and page: paper (white on black, as in Figure 3), "
                   "inverted (black on white, for print), slides (black on white, large)"},
     )  # fmt: skip
-    heatmap_title: Optional[str] = field(
-        default=None,
-        metadata={"help": "title of the page (default: the data's name and languages)"},
-    )
     heatmap_pieces: ChoiceEnum(list(PIECES)) = field(
         default="merge",
         metadata={"help": "subword pieces (@@): merged into words, with weights summed over source "
@@ -103,11 +94,6 @@ class AlignmentHeatmapConfig(TranslationConfig):
         default="keep",
         metadata={"help": "column of the source's end symbol: kept, as the model computes it; "
                   "dropped; or dropped, with the other weights rescaled to sum to one"},
-    )  # fmt: skip
-    heatmap_keep: int = field(
-        default=50,
-        metadata={"help": "number of validations whose pictures to keep in training; older ones "
-                  "are thinned out evenly (0: keep all)"},
     )  # fmt: skip
     save_dir: str = II("checkpoint.save_dir")
     path: Optional[str] = II("common_eval.path")
