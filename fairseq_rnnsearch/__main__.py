@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if chosen.what == "options":
             print(option_list.as_markdown() if chosen.markdown else option_list.as_text())
         else:
-            _print_mends()
+            from fairseq_rnnsearch.runs import mends
+
+            print(mends.table())
 
 
 def _print_versions() -> None:
@@ -61,12 +63,6 @@ def _print_versions() -> None:
             print(package, version(package))
         except PackageNotFoundError:
             print(package, "is not installed")
-
-
-def _print_mends() -> None:
-    from fairseq_rnnsearch.runs import mends  # which imports fairseq
-
-    print(mends.table())
 
 
 @program

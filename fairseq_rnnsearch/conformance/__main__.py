@@ -20,7 +20,7 @@ from fairseq_rnnsearch.conformance.authors_numbers import PARTS
 from fairseq_rnnsearch.conformance.catalogue import BY_NAME, explained, listed
 from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
 from fairseq_rnnsearch.conformance.verdict import check
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UsageError, UserError
 
 
 @program
@@ -32,24 +32,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         SystemExit: with status 1 if the code differs, and 2 if a part of it cannot be run.
     """
     options = _parser().parse_args(arguments)
-    with usage():
-        status = _run(options)
-    if status:
-        sys.exit(status)
-
-
-def _run(options: argparse.Namespace) -> int:
     if options.list:
         print(listed())
     elif options.explain:
         print(explained(options.explain))
     elif options.code is None:
-        raise UserError("name the code, as in mymodel.py:step (rnnsearch-check --help)")
+        raise UsageError("name the code, as in mymodel.py:step (rnnsearch-check --help)")
     else:
-        report = check(imported(options.code), options.part, options.framework)
+        with usage():
+            report = check(imported(options.code), options.part, options.framework)
         print(report)
-        return USAGE if report.refused else int(not report.ok)
-    return 0
+        if not report.ok:
+            sys.exit(USAGE if report.refused else 1)
 
 
 def imported(code: str) -> Any:

@@ -10,7 +10,6 @@ from fairseq_rnnsearch.conformance.authors_numbers import Arrays, numbers
 from fairseq_rnnsearch.conformance.catalogue import BY_NAME, PlacedDeviation
 from fairseq_rnnsearch.conformance.given_code import GivenCode, Layout, Refused
 from fairseq_rnnsearch.conformance.matching import (
-    DOUBLE,
     SINGLE,
     Explanation,
     differences,
@@ -156,13 +155,8 @@ def judged(
     Raises:
         UserError: if it runs in none.
     """
-    mistakes, differing, tried = {}, [], []
+    mistakes, differing = {}, []
     for single, group in itertools.product((False, True), layouts):
-        if differing and (single or group[0].rows != "all"):
-            break  # without padding, a wrong mask would pass
-        if any(min(report.errors.values()) <= SINGLE for report in differing):
-            break  # in another layout, nothing would be equal
-        reports = []
         for layout in group:
             layout = layout._replace(single=single)
             try:
@@ -173,19 +167,16 @@ def judged(
             report = PartReport(part, layout, differences(outputs, vectors(part, numbers(part))))
             if report.ok:
                 return report
-            differing.append(report)
-            if any(max(differences(outputs, other).values()) <= DOUBLE for other in tried):
-                continue  # this layout makes no difference, and has no other explanation
-            tried.append(outputs)
-            reports.append((report, outputs))
-        if explained := _explained(reports):
-            return explained
+            differing.append((report, outputs))
+        if differing:
+            break  # without padding, a wrong mask would pass
     if not differing:
         message, in_single = mistakes[False], mistakes[True]
         if in_single.replace(", float32", "") != message:  # float32 code fails otherwise in float64
             message += f"; {in_single}"
         raise Refused(message)
-    return min(differing, key=lambda report: max(report.errors.values()))
+    closest, _ = min(differing, key=lambda attempt: max(attempt[0].errors.values()))
+    return _explained(differing) or closest
 
 
 def _explained(attempts: Sequence[tuple[PartReport, Arrays]]) -> PartReport | None:

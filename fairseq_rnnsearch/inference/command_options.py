@@ -126,8 +126,10 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def load_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments for ``load`` from the options added above."""
-    names = ["source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes"]
-    names += ["device", "compute_dtype", "user_dir"]
+    names = (
+        *("source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes"),
+        *("device", "compute_dtype", "user_dir"),
+    )
     return {name: value for name, value in vars(options).items() if name in names}
 
 

@@ -179,10 +179,9 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="learn N merges of byte-pair encoding, and split words into subwords",
     )
     options = parser.parse_intermixed_args(arguments)
-    has_files = bool(options.files)
-    if has_files != bool(options.out) or has_files == bool(options.language):
+    if bool(options.files) != bool(options.out) or bool(options.files) == bool(options.language):
         parser.error("give files with --out FOLDER, or --language and standard input")
-    if options.merges and not has_files:
+    if options.merges and not options.files:
         parser.error("--merges needs files")
     return options
 

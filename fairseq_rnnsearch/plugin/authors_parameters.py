@@ -76,10 +76,6 @@ def fairseq_symbols(symbols: int) -> Tensor:
     return numbers
 
 
-def _stored_as_rows(name: str) -> bool:
-    return name.endswith("embedding.weight")
-
-
 def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
     """Return parameters of ``RNNSearchModel`` (factorised output), in the arrays' precision.
 
@@ -92,7 +88,7 @@ def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Ten
     state = {}
     for name, parts in PARAMETERS.items():
         blocks = [torch.from_numpy(np.array(arrays[part])) for part in parts]
-        if not _stored_as_rows(name):
+        if not name.endswith("embedding.weight"):  # stored as rows
             blocks = [block.t() for block in blocks]
         value = torch.cat(blocks)
         if name.endswith("energy_weight"):
@@ -139,7 +135,10 @@ def import_parameters(
     with np.load(params, allow_pickle=False) as archive:  # unpickling can run code
         state = state_dict_from_groundhog(archive)
     words = source_words, target_words
-    dictionaries = [_dictionary(*of_side) for of_side in zip(_symbols(state), words, strict=True)]
+    dictionaries = [
+        _dictionary(state[f"{side}.network.embedding.weight"].size(0), of_side)
+        for side, of_side in zip(("encoder", "decoder"), words, strict=True)
+    ]
     out.parent.mkdir(parents=True, exist_ok=True)
     for language, dictionary in zip(languages, dictionaries, strict=True):
         with replacing(out.parent / f"dict.{language}.txt") as path:
@@ -150,12 +149,6 @@ def import_parameters(
     sides = {"source": dictionaries[0], "target": dictionaries[1]}
     task_state = {compatibility.STATE: compatibility.describe(sides, languages)}
     write_whole(checkpoint_of_model(state, options, task, task_state), str(out))
-
-
-def _symbols(state: Mapping[str, Tensor]) -> list[int]:
-    """Return the number of source and of target symbols."""
-    sides = "encoder", "decoder"
-    return [state[f"{side}.network.embedding.weight"].size(0) for side in sides]
 
 
 def _dictionary(symbols: int, words: Path | None) -> Dictionary:
