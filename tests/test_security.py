@@ -1,7 +1,6 @@
 """No file and no option runs code: each hostile one would leave a trace, and leaves none."""
 
 import ast
-import gzip
 import pickle
 import subprocess
 import sys
@@ -12,7 +11,6 @@ from pathlib import Path
 import fairseq
 import numpy as np
 import pytest
-import text_files
 import torch
 from commands import RunsACommand, generate, run, together, train
 from fairseq import checkpoint_utils, utils
@@ -236,21 +234,6 @@ def test_torch_itself_is_as_without_the_package(tmp_path):
         torch.save(value, path)
         with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
             torch.load(path, weights_only=True)
-
-
-# --- archives -----------------------------------------------------------------------------------
-
-
-def test_text_that_grows_without_bound(tmp_path, monkeypatch):
-    monkeypatch.setattr(text_files, "MOST", 10**6)
-    assert text_files.unpack(gzip.compress(bytes(10**6)), "train.en.gz") == bytes(10**6)
-    (tmp_path / "train.en.gz").write_bytes(gzip.compress(bytes(10**6 + 1)))
-    with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
-        text_files.read_pairs(tmp_path / "train")
-    with zipfile.ZipFile(tmp_path / "fra-eng.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("fra.txt", "a" * (10**6 + 1))
-    with pytest.raises(UserError, match="has 1,000,001 bytes, more than"):
-        list(text_files.read_tatoeba(tmp_path / "fra-eng.zip"))
 
 
 # --- the commands -------------------------------------------------------------------------------
