@@ -11,7 +11,6 @@ from fairseq.logging import metrics
 from models import EOS, PAD, batch_of, build_model, previous, random_model
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.criterions import (
     AlignmentHeatmapCriterion,
 )
@@ -135,12 +134,6 @@ def test_costs_and_gradients_equal_fairseq_s(epsilon):
         found.append([*costs, *(p.grad for p in model.parameters())])
     assert_close(*found, rtol=1e-12, atol=1e-14)
     assert (output["loss"] != output["nll_loss"]) == (epsilon > 0)
-
-
-@pytest.mark.parametrize("epsilon", [-0.1, 1.0, 1.5])
-def test_impossible_label_smoothing_is_refused(epsilon):
-    with pytest.raises(UserError, match=f"--label-smoothing {epsilon}"):
-        criterion_of(build_model(), label_smoothing=epsilon)
 
 
 # --- what is logged ------------------------------------------------------------------------------

@@ -96,14 +96,6 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         rdrop_alpha: float = 0.0,
     ) -> None:
         super().__init__(task)
-        for option, weight in (
-            ("--guided-alignment-weight", guided_alignment_weight),
-            ("--rdrop-alpha", rdrop_alpha),
-        ):
-            if not 0 <= weight < math.inf:
-                raise UserError(f"{option} {weight}: must be 0 or more")
-        if not 0 <= label_smoothing < 1:
-            raise UserError(f"--label-smoothing {label_smoothing}: must be at least 0 and below 1")
         self.cost_scale = str(cost_scale)
         self.label_smoothing = label_smoothing
         self.guided_alignment_weight = guided_alignment_weight

@@ -262,8 +262,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
             for part in (part for model in models for part in model.modules()):
                 if hasattr(part, "need_attn"):
                     part.need_attn = True
-        if self._translates:
-            self._check_references(args)
         if getattr(args, "score_reference", False):
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
@@ -287,18 +285,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
             self._words.count_data(self.datasets.values(), with_target=scores)
             self._heatmaps.begin_translations()
         return generator
-
-    def _check_references(self, args: DictConfig) -> None:
-        """Refuse options that need references, in fairseq-interactive and for sources alone."""
-        if not self.datasets:
-            here = "fairseq-interactive has no references; fairseq-generate has them"
-        elif any(getattr(data, "tgt", data) is None for data in self.datasets.values()):
-            here = f"{self.cfg.data} has no references (fairseq-preprocess --only-source)"
-        else:
-            return
-        for name in ("score_reference", "prefix_size"):
-            if getattr(args, name, 0):
-                raise UserError(f"{option_of(name)}: {here}")
 
     def _check_search_options(self, args: Namespace | DictConfig, seq_gen_cls: type | None) -> None:
         """Refuse options of a search that do not work here, or not together."""

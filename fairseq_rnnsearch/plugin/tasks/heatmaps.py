@@ -17,7 +17,7 @@ from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_
 from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.pictures import Look, title_of
 from fairseq_rnnsearch.alignment.figures.series import Series
-from fairseq_rnnsearch.errors import UserError, option_of, training_goes_on
+from fairseq_rnnsearch.errors import training_goes_on
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.programs import at_the_end
@@ -96,26 +96,11 @@ class Heatmaps:
 
         They are drawn when the command ends: drawing during the search would slow it, and batches
         do not come in sentence order.
-
-        Raises:
-            UserError: if data is to be drawn in some way, but no folder is given, or if
-                fairseq-interactive is to draw.
         """
-        if not self._datasets:
-            if self._cfg.path:  # none with from_pretrained, whose options are the training's
-                self._refuse_options("fairseq-interactive draws nothing; rnnsearch-translate does")
-            return
-        if not self._cfg.heatmap_dir:
-            self._refuse_options("nothing is drawn without --heatmap-dir DIR")
-        elif self._translations is None:
+        if self._datasets and self._cfg.heatmap_dir and self._translations is None:
             Path(self._cfg.heatmap_dir).mkdir(parents=True, exist_ok=True)
             self._translations = []
             at_the_end(self._draw_translations)
-
-    def _refuse_options(self, why: str) -> None:
-        for name, usual in vars(AlignmentHeatmapConfig).items():
-            if name.startswith("heatmap_") and (value := self._cfg[name]) != usual:
-                raise UserError(f"{option_of(name)} {value}: {why}")
 
     def _draw_translations(self) -> None:
         if self._translations:

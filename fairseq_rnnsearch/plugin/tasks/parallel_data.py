@@ -5,7 +5,6 @@ Each override says what fairseq would otherwise lose silently.
 
 import functools
 import logging
-import struct
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,9 +25,9 @@ from fairseq_rnnsearch.data.checksums import check_checksum, check_split
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.decoding import length_limit
-from fairseq_rnnsearch.errors import UserError, reason
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.batch_order import paper_batches
-from fairseq_rnnsearch.plugin.tasks.data_folder import check_folders, check_languages, check_subset
+from fairseq_rnnsearch.plugin.tasks.data_folder import check_folders, check_languages
 from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.mends import mend_fairseq
@@ -51,8 +50,6 @@ class ParallelDataTask(TranslationTask):
         self, cfg: AlignmentHeatmapConfig, src_dict: Dictionary, tgt_dict: Dictionary
     ) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
-        if (cfg.max_train_words or 0) < 0:
-            raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
         self.batches_in_an_update = 1  # of each process; a training says how many
         self.length_limit = length_limit.FAIRSEQ_LIMIT
@@ -113,17 +110,11 @@ class ParallelDataTask(TranslationTask):
         return super().build_dictionary(filenames, workers, threshold, nwords, padding_factor=1)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load as fairseq does; damaged or inconsistent data gives a one-line error."""
+        """Load as fairseq does, after a check of the files."""
         if combine and split == self.cfg.train_subset and self._training_data is None:
             check_folders(self.cfg)
         self._check_files(split, epoch)
-        try:
-            super().load_dataset(split, epoch, combine, **kwargs)
-        except (OSError, ValueError, AssertionError, LookupError, struct.error) as problem:
-            raise UserError(
-                f"cannot load the {split!r} data in {self.cfg.data}: {reason(problem)}; make it "
-                "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
-            ) from problem
+        super().load_dataset(split, epoch, combine, **kwargs)
         if combine and split == self.cfg.train_subset:  # only training combines
             data = self._training_data = self.datasets[split]
             if len(data):  # epochs may read other folders: keep the largest limit
@@ -139,7 +130,6 @@ class ParallelDataTask(TranslationTask):
             folders = folders[:1]
         folder = Path(folders[(epoch - 1) % len(folders)])
         source, target = self.cfg.source_lang, self.cfg.target_lang
-        check_subset(folder, split, source, target, self.cfg.dataset_impl)
         check_split(folder, split, (source, target))
 
     def build_dataset_for_inference(
