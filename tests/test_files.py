@@ -105,7 +105,6 @@ def test_a_training_leaves_what_others_are_writing(launchpad, small_corpus, tmp_
     temporary = folder / "aligned" / "checkpoint7.pt.tmp"
     temporary.touch()
     (folder / "linked").symlink_to(elsewhere)
-    (folder / "heatmaps" / "epoch007").symlink_to(elsewhere)
     with contextlib.ExitStack() as writers:
         for place in own + places:
             unfinished = writers.enter_context(replacing(place / "alignments.jsonl"))
