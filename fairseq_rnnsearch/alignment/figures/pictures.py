@@ -24,7 +24,6 @@ from fairseq_rnnsearch.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-    from matplotlib.ft2font import FT2Font
 
 # --- styles and greys ---------------------------------------------------------------------------
 
@@ -191,16 +190,6 @@ def _characters(family: str) -> frozenset[int]:
     return frozenset(FT2Font(str(path), face_index=path.face_index).get_charmap())
 
 
-def _font(families: tuple[str, ...], size: float, dots_per_inch: float) -> FT2Font:
-    """Load fonts at a size in points; the later ones draw what the first lacks."""
-    from matplotlib.font_manager import FontProperties, findfont, get_font
-
-    loaded = get_font([findfont(FontProperties(family=[family])) for family in families])
-    loaded.clear()
-    loaded.set_size(size, dots_per_inch)
-    return loaded
-
-
 class Ink(NamedTuple):
     """A label drawn from left to right.
 
@@ -216,11 +205,15 @@ class Ink(NamedTuple):
 @functools.lru_cache(1 << 13)
 def ink(label: str, size: float, dots_per_inch: float) -> Ink:
     """Draw a label; most words of a text are drawn once for many sentences."""
+    from matplotlib.font_manager import FontProperties, findfont, get_font
     from matplotlib.ft2font import LoadFlags
 
     if not label:
         return Ink(np.zeros((0, 0), np.uint8), 0)
-    drawing = _font(families_of(label), size, dots_per_inch)
+    fonts = [findfont(FontProperties(family=[family])) for family in families_of(label)]
+    drawing = get_font(fonts)  # the later ones draw what the first lacks
+    drawing.clear()
+    drawing.set_size(size, dots_per_inch)
     drawing.set_text(label, 0.0, flags=LoadFlags.FORCE_AUTOHINT)
     drawing.draw_glyphs_to_bitmap(antialiased=True)
     dots = np.array(drawing.get_image())
