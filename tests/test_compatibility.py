@@ -61,6 +61,8 @@ def test_new_data_have_a_new_description(tmp_path):
     test = f"-s en -t fr --testpref={plain}/valid --destdir={data} --joined-dictionary"
     test += f" --srcdict={tmp_path}/words --user-dir={PACKAGE} --task alignment_heatmap"
     (tmp_path / "words").write_text("house 1\n")
+    for path in data.glob("dict.*"):
+        path.unlink()
     assert f"({data}), but {plain} has" in run("fairseq-preprocess", test).error()
     (text / "preprocessing.json").unlink()
     again().ok()
