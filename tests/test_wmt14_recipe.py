@@ -214,7 +214,7 @@ def test_stages_by_name(archives, tmp_path):
     files, table = archives
     with serving(files) as mirror:
         recipe = Recipe(tmp_path, mirror.address, table)
-        assert "v7.tgz: no such archive" in recipe.error("--from", "extract", "--to", "extract")
+        assert "v7.tgz: No such file" in recipe.error("--from", "extract", "--to", "extract")
         recipe.ok("--to", "extract")
         assert recipe.called() == ["download.py", *["extract.py"] * 7]
         recipe.ok("--from", "tokenise", "--to", "tokenise")
