@@ -44,6 +44,7 @@ ALLOWED = {
     "plugin.authors_parameters": {"data", "plugin.models", "runs"},
     "plugin.registration": {
         *("import_hook", "plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"),
+        "runs",
     },
     "groundhog": {"plugin.authors_parameters"},
     "inference.work_folder": {"data", "inference.model_folder"},

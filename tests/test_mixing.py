@@ -298,10 +298,17 @@ def test_a_file_and_a_command_line_train_the_same_architecture(arch, small_corpu
     assert shapes[0] == shapes[1]
 
 
-def test_a_file_s_own_values_win_over_the_preset(small_corpus, tmp_path):
+@pytest.mark.parametrize("has_tasks", [True, False])
+def test_a_file_s_own_values_win_over_the_preset(has_tasks, small_corpus, tmp_path):
+    """Also with a --user-dir of one's own, in which fairseq finds no tasks to scan."""
+    mine = tmp_path / "mine"
+    mine.mkdir()
+    (mine / "__init__.py").write_text("import fairseq_rnnsearch\n")
+    common = {"user_dir": str(PACKAGE if has_tasks else mine), "cpu": True}
     model = {"_name": "rnnsearch_tiny", "maxout_size": 8}
     task = {"_name": "alignment_heatmap", "data": str(small_corpus.data), "max_train_words": 9}
-    options = hydra_options(tmp_path, small_corpus.data, model=model, task=task)
+    groups = {"common": common, "model": model, "task": task}
+    options = hydra_options(tmp_path, small_corpus.data, **groups)
     run("fairseq-hydra-train", options, "optimization.max_update=1").ok()
     cfg = torch.load(tmp_path / "hydra" / "checkpoint_last.pt", weights_only=True)["cfg"]
     sizes = cfg["model"]["maxout_size"], cfg["model"]["attention_size"]

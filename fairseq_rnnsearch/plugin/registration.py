@@ -15,3 +15,7 @@ def register_with_fairseq() -> None:
 def _register() -> None:
     # each import registers a part with fairseq
     from fairseq_rnnsearch.plugin import criterions, models, optim, tasks  # noqa: F401
+    from fairseq_rnnsearch.runs import mends
+
+    # it fills in defaults before it calls anything of a --user-dir without tasks/
+    when_imported("fairseq_cli.hydra_train", mends.mend_fairseq)

@@ -102,7 +102,6 @@ CONJUNCTIONS = [("and", "et"), ("but", "mais"), ("because", "parce que"), ("when
 BE = [("is", "are", "est", "sont"), ("was", "were", "était", "étaient")]
 VOWEL = "(?=[aeiouyhàâéèêîôœ])"  # no h here is aspirated
 
-
 Sentence = namedtuple("Sentence", "english french")
 SHOWN = """the young woman buys a red car near the white church .
 la jeune femme achète une voiture rouge près de l' église blanche .
@@ -233,9 +232,9 @@ class Sampler(random.Random):
 
     def noun_phrase(self, groups: str, definite: bool = False, negative: bool = False) -> Phrase:
         """Draw a noun with its determiner, adjectives and owner; if definite, without "some"."""
-        group, (english, french, gender) = self.choice(
-            [(group, noun) for group, noun in NOUNS if group in groups.split()]
-        )
+        nouns = [(group, noun) for group, noun in NOUNS if group in groups.split()]
+        weights = [1 / (3 + rank) for rank in range(len(nouns))]  # some are rare, as in any text
+        group, (english, french, gender) = self.choices(nouns, weights)[0]
         english, _, english_plural = english.partition("/")
         several = group != "drink" and self.random() < 0.3
         if several:
