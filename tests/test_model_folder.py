@@ -206,7 +206,7 @@ SPOILT = {
     "options in a list": (_config(lambda c: c.update(options=[])), "config.json cannot be read"),
     "a size that is text": (
         _config(lambda c: c["options"].update(maxout_size="many")),
-        "config.json hold no model.*maxout",
+        "config.json hold no model together",
     ),
     "a parameter too few": (_parameters(lambda s: s.pop(BIAS)), f"Missing key.*{BIAS}"),
     "not finite": (

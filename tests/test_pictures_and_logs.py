@@ -1,5 +1,6 @@
 """Pictures that cannot be written or read: a warning, and the training goes on."""
 
+import re
 import shutil
 from types import SimpleNamespace
 
@@ -87,7 +88,7 @@ def test_a_damaged_picture_does_not_end_a_training(launchpad, begun, tmp_path, n
 def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun, tmp_path):
     options = f"--heatmap-dir=/proc/nosuch --max-update 4 --save-dir={tmp_path}"
     done = launchpad.train(*begun.command, options).ok()
-    assert "heatmaps: /proc/nosuch/epoch001 cannot be " in done.out
+    assert re.search(r"heatmaps: .*/proc/nosuch", done.out)
     assert done.out.count("training goes on") == 1
     assert_equal_folders(tmp_path, begun.whole)
 

@@ -395,7 +395,7 @@ def test_only_a_report_that_compares_systems_explains_p(files, capsys, tmp_path,
 MISTAKES = {
     # command, what is written to a file before, further options: message
     "fewer lines": ("bleu", ("first", b"a\n"), "", "first has 1 line but SOURCE has 4 lines"),
-    "no file": ("bleu", None, "--system x=nowhere", "nowhere: no such file"),
+    "no file": ("bleu", None, "--system x=nowhere", "nowhere cannot be read: No such file"),
     "not UTF-8": ("bleu", ("second", b"a\n\xff\nb\nc\n"), "", "second, line 2"),
     "no name": ("bleu", None, "--system x", "--system 'x': must be NAME=VALUE"),
     "unknown name": (
@@ -456,4 +456,5 @@ def test_a_mistake_is_one_line_for_the_user(files):
     program = [sys.executable, ROOT / "recipes" / "reporting", "bleu", *texts(files, x="nowhere")]
     finished = run_process(program)
     assert (finished.returncode, finished.stdout) == (1, "")
-    assert finished.stderr == "fairseq_rnnsearch: error: nowhere: no such file\n"
+    message = "nowhere cannot be read: No such file or directory"
+    assert finished.stderr == f"fairseq_rnnsearch: error: {message}\n"

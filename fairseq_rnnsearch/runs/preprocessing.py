@@ -17,6 +17,7 @@ from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
 from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, settings_of
+from fairseq_rnnsearch.errors import UserError
 
 
 def check_and_make_all(
@@ -36,8 +37,15 @@ def check_and_make_all(
         UserError: as ``check_text`` and ``check_parallel``.
     """
     if language == options.source_lang:
-        _check_text(options)
-        _check_descriptions(options)
+        try:
+            _check_text(options)
+            _check_descriptions(options)
+        except UserError:  # fairseq would refuse to write the dictionaries again
+            given = (options.srcdict, options.tgtdict)
+            for dictionary, name in zip(given, _languages(options), strict=False):
+                if not dictionary:
+                    Path(options.destdir, _named("dict", name) + ".txt").unlink(missing_ok=True)
+            raise
         _copy_description(options)
     folder = Path(options.destdir)
     before = listed_files(folder)
@@ -100,11 +108,14 @@ def _languages(options: Namespace) -> list[str | None]:
     return [options.source_lang] + [options.target_lang] * (not options.only_source)
 
 
+def _named(prefix: str, language: str | None) -> str:
+    return prefix if language is None else f"{prefix}.{language}"
+
+
 def _check_text(options: Namespace) -> None:
     languages = _languages(options)
     for prefix in _prefixes(options):
-        # text of --only-source may name no language
-        files = [Path(prefix if name is None else f"{prefix}.{name}") for name in languages]
+        files = [Path(_named(prefix, name)) for name in languages]
         if len(files) == 2:
             check_parallel(*files)
         else:

@@ -157,6 +157,10 @@ def sentence(english: str, french: str, mark: str = ".") -> Sentence:
 class Sampler(random.Random):
     """Draws sentences and their parts in both languages; the same seed draws the same ones."""
 
+    def word(self, words: list) -> list:
+        """Draw a word; as in any text, some are rare."""
+        return self.choices(words, [1 / (1 + rank) for rank in range(len(words))])[0]
+
     def sentence(self) -> Sentence:
         """Draw one sentence, of any length."""
         kind = self.random()
@@ -167,7 +171,7 @@ class Sampler(random.Random):
         if kind < 0.7:  # the man is not happy
             group = self.choice(NOUNS)[0]
             subject = self.noun_phrase(group)
-            adjective = self.choice(fitting(BEFORE + AFTER, group))
+            adjective = self.word(fitting(BEFORE + AFTER, group))
             form = agree(adjective, subject.gender, subject.several)
             return self.being(subject, adjective[0], form)
         if kind < 0.78:
@@ -185,7 +189,7 @@ class Sampler(random.Random):
 
     def clause(self, short: bool = False, question: bool = False) -> tuple[str, str]:
         """Draw a subject, a verb, perhaps an object and what follows."""
-        objects, verb = self.choice(VERBS)
+        objects, verb = self.word(VERBS)
         (base, _, particle), (infinitive, _, joins) = (verb[i].partition(":") for i in (0, 2))
         stem = infinitive[:-2]
         finite, finites, participle = verb[3:] or (f"{stem}e", f"{stem}ent", f"{stem}é")
@@ -233,17 +237,16 @@ class Sampler(random.Random):
     def noun_phrase(self, groups: str, definite: bool = False, negative: bool = False) -> Phrase:
         """Draw a noun with its determiner, adjectives and owner; if definite, without "some"."""
         nouns = [(group, noun) for group, noun in NOUNS if group in groups.split()]
-        weights = [1 / (3 + rank) for rank in range(len(nouns))]  # some are rare, as in any text
-        group, (english, french, gender) = self.choices(nouns, weights)[0]
+        group, (english, french, gender) = self.word(nouns)
         english, _, english_plural = english.partition("/")
         several = group != "drink" and self.random() < 0.3
         if several:
             english, french = english_plural or with_s(english), plural(french)
         before, after = [], []
         if self.random() < 0.22:
-            before.append(self.choice(fitting(BEFORE, group)))
+            before.append(self.word(fitting(BEFORE, group)))
         if self.random() < (0.2 if before else 0.45):
-            after.append(self.choice(fitting(AFTER, group)))
+            after.append(self.word(fitting(AFTER, group)))
         english = " ".join([*(adjective[0] for adjective in before + after), english])
         before, after = ([agree(a, gender, several) for a in side] for side in (before, after))
 
