@@ -22,7 +22,7 @@ PAD, EOS, UNK = 1, 2, 3  # fairseq's numbers in every dictionary
 # lengths from one word on, in orders that no sorting would give
 SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
 TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS]]
-PAPER_ARRAYS = {"decoder.network.output.weight": ("W_dec_deep_softmax",)}  # --output-layer single
+PAPER_ARRAYS = {"decoder.output.weight": ("W_dec_deep_softmax",)}  # --output-layer single
 
 
 def fairseq_words(words, symbols):
@@ -123,8 +123,8 @@ def model_from_arrays(arrays, order="program"):
         state[name] = torch.tensor(value[0] if "energy_weight" in name else value)
     encdec = "A_dec_transition_0" not in arrays
     model = build_model(
-        len(state["encoder.network.embedding.weight"]),
-        len(state["decoder.network.embedding.weight"]),
+        len(state["encoder.embedding.weight"]),
+        len(state["decoder.embedding.weight"]),
         encoder_embed_dim=arrays["W_0_enc_approx_embdr"].shape[1],
         encoder_hidden_size=arrays["W_enc_transition_0"].shape[0],
         decoder_embed_dim=arrays["W_0_dec_approx_embdr"].shape[1],
@@ -184,7 +184,7 @@ def talker(seed=0, **options):
     """A random model that comes to an end."""
     model = random_model(seed, **options)
     with torch.no_grad():
-        model.decoder.network.output.bias[EOS] += 2.0
+        model.decoder.output.bias[EOS] += 2.0
     return model
 
 
@@ -276,4 +276,4 @@ def poison(model, word, value=math.nan):
             hit = words[0].eq(word).unsqueeze(-1)
             embedded.register_hook(lambda grad: torch.where(hit, value, grad))
 
-    model.encoder.network.embedding.register_forward_hook(spoil)
+    model.encoder.embedding.register_forward_hook(spoil)

@@ -8,7 +8,7 @@ import pytest
 
 from fairseq_rnnsearch.decoding.search import beam_search, candidates
 from fairseq_rnnsearch.kernels.cpu import operations, word_inputs
-from fairseq_rnnsearch.paper.network import given_words
+from fairseq_rnnsearch.network import given_words
 
 SMALLEST = [
     (beam_search, "LOGITS", 1),  # one sentence at a time

@@ -35,8 +35,7 @@ def model(arm):
 
 def encoded(arm, sources, left=False):
     x = padded(sources, left)
-    network = model(arm).encoder.network
-    return network(x, x.eq(PAD))
+    return model(arm).encoder(x).source
 
 
 @pytest.mark.parametrize("arm", ARMS)
@@ -67,7 +66,7 @@ def test_the_forward_encoder_does_not_look_ahead():
 
 
 def test_the_readout_is_tanh_of_one_number_each():
-    readout = model("tanh_readout").decoder.network.readout
+    readout = model("tanh_readout").decoder.readout
     s, y, c = (torch.randn(4, w.size(1)).double() for w in
                (readout.state_weight, readout.word_weight, readout.context_weight))  # fmt: skip
     parts = zip((s, y, c), list(readout.parameters())[:3], strict=True)
@@ -79,7 +78,7 @@ def test_the_readout_is_tanh_of_one_number_each():
 
 @pytest.mark.parametrize("left", [False, True])
 def test_s_0_is_from_the_mean_of_the_annotations_without_padding(left):
-    decoder = model("start_from_mean").decoder.network
+    decoder = model("start_from_mean").decoder
     s_0 = decoder.initial_state(encoded("start_from_mean", SOURCES, left)).detach().numpy()
     W, b = (p.detach().numpy() for p in (decoder.initial_weight, decoder.initial_bias))
     for row, sentence in zip(s_0, SOURCES, strict=True):
@@ -90,14 +89,14 @@ def test_s_0_is_from_the_mean_of_the_annotations_without_padding(left):
 def test_s_0_is_zero_and_stays_zero():
     built = build_model(kind=MODEL_REGISTRY["start_from_zero"])
     x = padded(SOURCES)
-    network = built.decoder.network
-    assert not network.initial_state(built.encoder.network(x, x.eq(PAD))).any()
+    network = built.decoder
+    assert not network.initial_state(built.encoder(x).source).any()
     assert not network.initial_weight.requires_grad and not network.initial_bias.requires_grad
 
 
 def test_resetting_after_the_product_is_torchs_own_unit():
     """``torch.nn.GRU`` has this order; its z keeps the old state, where ours replaces it."""
-    unit = model("reset_after").decoder.network.unit
+    unit = model("reset_after").decoder.unit
     n, h = unit.hidden_size, torch.randn(3, unit.hidden_size).double()
     proposed, update, reset = torch.randn(3, 3 * n).double().split(n, dim=1)
     cell = torch.nn.GRUCell(3 * n, n, bias=False).double()

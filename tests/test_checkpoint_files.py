@@ -147,8 +147,8 @@ def test_no_file_and_no_zip(tmp_path):
 def test_parameters_that_are_not_finite():
     model = build_model()
     state = model.state_dict()
-    state["decoder.network.output.bias"][3] = math.nan
-    with pytest.raises(UserError, match=r"1 of 28 parameters .* decoder\.network\.output\.bias"):
+    state["decoder.output.bias"][3] = math.nan
+    with pytest.raises(UserError, match=r"1 of 28 parameters .* decoder\.output\.bias"):
         model.load_state_dict(state)
 
 

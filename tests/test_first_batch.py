@@ -53,7 +53,7 @@ def test_wrong_kernels_do_not_train(backend, said, monkeypatch, caplog):
         check_kernels(model, criterion, batch_of(SOURCES, TARGETS))
     _, line = caplog.messages
     assert line.startswith(f"gpu kernels: {said}")
-    assert model.decoder.network.kernels == ("gpu" if backend is OnThisMachine else "reference")
+    assert model.decoder.kernels == ("gpu" if backend is OnThisMachine else "reference")
     assert model.training and all(p.grad is None for p in model.parameters())
 
 
@@ -63,7 +63,7 @@ class NeedsMemory(AlignmentHeatmapCriterion):
     most = 1
 
     def forward(self, model, sample):
-        is_reference = model.decoder.network.kernels == "reference"
+        is_reference = model.decoder.kernels == "reference"
         if is_reference and len(sample["id"]) > self.most:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return super().forward(model, sample)
@@ -80,7 +80,7 @@ def test_without_memory_for_the_reference(most, monkeypatch, caplog):
         check_kernels(model, criterion, batch_of(SOURCES, TARGETS))
     if most:
         assert caplog.messages[-1].startswith("gpu kernels: the first batch agrees")
-    assert model.decoder.network.kernels == "gpu" and model.training
+    assert model.decoder.kernels == "gpu" and model.training
 
 
 def test_other_kernels_are_not_asked(caplog):
@@ -89,4 +89,4 @@ def test_other_kernels_are_not_asked(caplog):
         check_kernels(model, None, batch_of(SOURCES, TARGETS))
         check_kernels(torch.nn.Linear(1, 1), None, {})
     assert not caplog.messages
-    assert model.decoder.network.kernels == "auto"
+    assert model.decoder.kernels == "auto"

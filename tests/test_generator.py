@@ -342,8 +342,8 @@ def test_a_change_of_weights_is_seen():
 
     model, fresh = model_of("fast").float(), model_of("fast").float()
     result(model)
-    model.decoder.network.output.weight.mul_(-1.5)
-    model.decoder.network.embedding.weight.mul_(2)
+    model.decoder.output.weight.mul_(-1.5)
+    model.decoder.embedding.weight.mul_(2)
     fresh.load_state_dict(model.state_dict())
     assert_same(result(model), result(fresh))
     model.train()  # where optimizers write to .data, which torch does not count

@@ -347,7 +347,7 @@ def searched(model, sample, kind, options):
     if options.pop("diverse", False):
         options["search_strategy"] = DiverseBeamSearch(words, 2, 0.5)
     if options.pop("no_end", False):
-        model.decoder.network.output.bias.data[EOS] -= 1000.0
+        model.decoder.output.bias.data[EOS] -= 1000.0
     unk_penalty = options.pop("unk_penalty", 0.0)
     if kind in (SequenceGenerator, StepwiseGenerator):
         options |= {"max_len_a": 0, "max_len_b": 12}

@@ -167,12 +167,12 @@ def test_fairseq_builds_the_model_from_the_checkpoint(params, arrays, tmp_path):
 
 def test_each_size_is_that_of_its_parameter():
     sizes = {
-        "encoder.network.embedding.weight": (9, 2),
-        "encoder.network.forward_unit.recurrent_proposed": (3, 3),
-        "decoder.network.embedding.weight": (9, 4),
-        "decoder.network.unit.recurrent_proposed": (5, 5),
-        "decoder.network.alignment_model.energy_weight": (6,),
-        "decoder.network.output.inner_weight": (9, 7),
+        "encoder.embedding.weight": (9, 2),
+        "encoder.forward_unit.recurrent_proposed": (3, 3),
+        "decoder.embedding.weight": (9, 4),
+        "decoder.unit.recurrent_proposed": (5, 5),
+        "decoder.alignment_model.energy_weight": (6,),
+        "decoder.output.inner_weight": (9, 7),
     }
     config = model_config({name: torch.empty(size) for name, size in sizes.items()})
     names = ("encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_hidden_size")

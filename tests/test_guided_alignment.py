@@ -84,7 +84,7 @@ def test_cost_and_gradient_equal_the_oracle(kernels, left):
         "alignment_model.annotation_weight": "A_dec_transition_0",
         "unit.recurrent_proposed": "W_dec_transition_0",
     }.items():
-        gradient = model.get_parameter(f"decoder.network.{name}").grad
+        gradient = model.get_parameter(f"decoder.{name}").grad
         place = np.unravel_index(gradient.abs().argmax().item(), gradient.shape)
         slope = oracle.numeric_gradient(lambda: guided_cost(p, 0.7)[0], p[array], place[::-1])
         assert gradient[place].item() == pytest.approx(slope, rel=1e-5), name
@@ -117,7 +117,7 @@ def test_processes_with_and_without_links_log_the_same_kinds():
 def test_a_weight_that_is_rounded_to_zero_has_a_finite_cost():
     model = random_model()
     with torch.no_grad():
-        model.decoder.network.alignment_model.energy_weight.fill_(1e6)
+        model.decoder.alignment_model.energy_weight.fill_(1e6)
     loss, _, _ = criterion_of(model)(model, batch(False))
     loss.backward()
     assert torch.isfinite(loss)

@@ -5,7 +5,17 @@ import random
 
 import pytest
 import torch
-from models import EOS, SOURCES, TARGETS, cost_of, padded, previous, random_model, score
+from models import (
+    EOS,
+    SOURCES,
+    TARGETS,
+    cost_of,
+    dictionary,
+    padded,
+    previous,
+    random_model,
+    score,
+)
 from slow_cases import cases
 from torch.testing import assert_close
 
@@ -13,8 +23,8 @@ from fairseq_rnnsearch import kernels
 from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, choose
 from fairseq_rnnsearch.kernels.cpu import compiled, operations, output_cost
 from fairseq_rnnsearch.kernels.reference import ReferenceSteps
+from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder, Encoder
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder, Encoder
 
 fast, reference = BACKENDS["fast"], BACKENDS["reference"]
 CLOSE = {"rtol": 0, "atol": 1e-10}
@@ -398,7 +408,7 @@ def test_choice_is_made_and_told_once(name, unit, expected, caplog):
 
 
 def test_the_choice_is_made_anew_when_parameters_are_cast(monkeypatch):
-    network, seen = random_model().float().decoder.network, []
+    network, seen = random_model().float().decoder, []
     monkeypatch.setattr(kernels, "choose", lambda *args: seen.append(args) or choose(*args))
     assert {network.backend.name for _ in range(3)} == {"fast"} and len(seen) == 1
     network.bfloat16()
@@ -415,7 +425,7 @@ def test_the_choice_is_made_anew_when_parameters_are_cast(monkeypatch):
 
 def test_kernels_of_another_machine_are_for_its_training_alone():
     """A model that was trained with --kernels gpu translates where there is none."""
-    network = random_model(kernels="gpu").float().decoder.network
+    network = random_model(kernels="gpu").float().decoder
     with pytest.raises(ValueError, match="--kernels gpu runs on a GPU"):
         network.train().backend  # noqa: B018
     assert network.eval().backend.name == "fast"
@@ -438,7 +448,8 @@ def test_other_equations_are_those_that_run():
         "attention": {"alignment_model": OtherModel},
     }.items():
         torch.manual_seed(1)
-        encoder, decoder = Encoder(9, 3, 4), Decoder(9, 3, 4, **sizes)
+        encoder = Encoder(dictionary(9), 3, 4)
+        decoder = Decoder(dictionary(9), 3, 4, **sizes)
         if unit := given.get("unit"):
             encoder.forward_unit, encoder.backward_unit = unit(3, 4), unit(3, 4)
             decoder.unit = unit(3, 4, 8)
@@ -446,8 +457,8 @@ def test_other_equations_are_those_that_run():
             decoder.alignment_model = model(5, 4, 8)
         for parameter in (*encoder.parameters(), *decoder.parameters()):
             torch.nn.init.normal_(parameter)
-        source = encoder(words, padding)
-        t, alpha = decoder(words, source)
+        source = encoder.encode(words, padding)
+        t, alpha = decoder.teacher_forced(words, source)
         steps = decoder.steps(source, torch.arange(1))
         for i in range(4):
             t_i, alpha_i = steps.step(words[:, i])

@@ -24,14 +24,13 @@ ALLOWED = {
     "conformance": set(),
     "paper.equations": set(),
     "kernels": {"c_library", "devices", "paper.equations"},
-    "paper.network": {"paper.equations", "kernels"},
     "paper.batch_order": set(),
-    "model": {"arguments", "data", "kernels", "paper.network"},
+    "network": {"arguments", "data", "kernels", "paper.equations"},
     "runs": {"data", "devices", "import_hook"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures"},
     "decoding": {"c_library"},
-    "plugin.models": {"kernels", "model", "paper.network", "runs"},
+    "plugin.models": {"network", "runs"},
     "plugin.generators": {"decoding"},
     "plugin.optim": {"c_library", "devices", "runs"},
     "plugin.criterions": {"decoding", "kernels", "plugin.models", "runs"},
@@ -49,13 +48,13 @@ ALLOWED = {
     "groundhog": {"plugin.authors_parameters"},
     "inference.work_folder": {"data", "inference.model_folder"},
     "inference.translation": {"alignment.figures"},
-    "inference.model_folder": {"data", "decoding", "model"},
+    "inference.model_folder": {"data", "decoding", "network"},
     "inference.checkpoint": {
-        *("data", "decoding", "inference.model_folder", "inference.work_folder", "model", "runs"),
+        *("data", "decoding", "inference.model_folder", "inference.work_folder", "network", "runs"),
     },
     "inference.conversion": {
         *("data", "decoding", "inference.checkpoint", "inference.model_folder"),
-        *("inference.work_folder", "model", "plugin.models", "runs"),
+        *("inference.work_folder", "network", "plugin.models", "runs"),
     },
     "inference.export": {"arguments", "inference.command_options", "inference.conversion"},
     "inference.translator": {
@@ -81,14 +80,14 @@ ALLOWED = {
     "training": {"data", "inference.tokenizing", "runs"},
     "living": {
         *("alignment.figures", "arguments", "data", "inference.command_options"),
-        *("inference.loading", "inference.model_folder", "inference.translator", "model"),
+        *("inference.loading", "inference.model_folder", "inference.translator", "network"),
     },
 }
-MATHEMATICS = ("paper.equations", "paper.network", "paper.batch_order", "kernels")
+MATHEMATICS = ("paper.equations", "paper.batch_order", "kernels")
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}
 # what a model's folder needs; reading a checkpoint imports fairseq on the way
 FOLDERS = (
-    *("model", "decoding", "inference.model_folder", "inference.loading"),
+    *("network", "decoding", "inference.model_folder", "inference.loading"),
     *("inference.translator", "inference.translate", "inference.align", "living"),
 )
 NO_TORCH = ("errors", "command_line", "files", "data", "alignment.figures", "alignment.evaluation")

@@ -34,7 +34,7 @@ from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.living.text_rules import ranges, text_rules
 from fairseq_rnnsearch.living.training_checkpoints import evenly_in_log_scale
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 
 pytest_plugins = ["trained"]
@@ -519,12 +519,12 @@ def test_what_the_page_cannot_show_is_refused(tmp_path):
 
 
 def test_a_unit_that_the_page_does_not_know_is_refused():
-    class Other(type(build_model().decoder.network.unit)):
+    class Other(type(build_model().decoder.unit)):
         pass
 
     model = build_model()
-    model.decoder.network.unit.__class__ = Other
-    with pytest.raises(UserError, match=r"a part of its own \(decoder.network.unit: Other\)"):
+    model.decoder.unit.__class__ = Other
+    with pytest.raises(UserError, match=r"a part of its own \(decoder.unit: Other\)"):
         stored_model(model, "int8")
 
 

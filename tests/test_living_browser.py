@@ -27,7 +27,7 @@ IDLE = "return /ms$/.test(document.getElementById('status').textContent)"
 @pytest.fixture(scope="module")
 def model(learned):
     model = load(learned.checkpoint, learned.corpus.data)
-    model.models[0].decoder.network.kernels = "reference"  # which `Touched` can reach into
+    model.models[0].decoder.kernels = "reference"  # which `Touched` can reach into
     return model
 
 

@@ -9,14 +9,14 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
 
 LSTM = arm("long_short_term_memory")
 MODELS = [{"decoder_order": o, "fixed_context": f} for o in DECODER_ORDERS for f in (False, True)]
 EVERY_MODEL = pytest.mark.parametrize("options", MODELS, ids=str)
-SIDES = {"encoder.network.forward_unit": "enc", "encoder.network.backward_unit": "back_enc"}
-SIDES |= {"decoder.network.unit": "dec"}
+SIDES = {"encoder.forward_unit": "enc", "encoder.backward_unit": "back_enc"}
+SIDES |= {"decoder.unit": "dec"}
 
 
 # --- the oracle: NumPy alone, a sentence at a time, every matrix used as x @ W -------------------
@@ -87,7 +87,7 @@ def test_outputs_and_gradients_equal_the_oracle(options):
 
 def test_the_encoder_equals_torch_s():
     model, theirs = random_model(kind=LSTM), torch.nn.LSTM(4, 5, bidirectional=True).double()
-    network, weights = model.encoder.network, []
+    network, weights = model.encoder, []
     for unit in (network.forward_unit, network.backward_unit):
         weights += [unit.input_weight, unit.recurrent_weight, unit.input_bias, 0 * unit.input_bias]
     theirs.load_state_dict(dict(zip(theirs.state_dict(), weights, strict=True)))
@@ -119,4 +119,4 @@ def test_it_starts_by_the_table_of_appendix_b1():
 
 def test_the_reference_kernels_run_it():
     model = build_model(kind=LSTM, output_layer="factorised")
-    assert model.decoder.backend().name == "reference"
+    assert model.decoder.backend.name == "reference"

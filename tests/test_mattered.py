@@ -19,7 +19,7 @@ from fairseq_rnnsearch.alignment.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import align
 from fairseq_rnnsearch.living.living_page import write_living_page
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS, given_words
+from fairseq_rnnsearch.network import DECODER_ORDERS, given_words
 
 pytest_plugins = ["trained"]
 

@@ -136,7 +136,7 @@ def test_what_a_folder_cannot_keep_is_not_exported(change, learned, tmp_path, mo
         if change == "decoder":
             decoder.__class__ = type("Louder", (type(decoder),), {"__module__": "mine"})
         else:
-            attends = decoder.network.alignment_model
+            attends = decoder.alignment_model
             attends.energy_weight = torch.nn.Parameter(torch.ones(7))
         return trained
 

@@ -144,10 +144,10 @@ def test_half_precision_holds_no_large_numbers(tmp_path):
     model, facts, dictionaries = written(tmp_path / "first")
     to = model, facts, dictionaries, tmp_path
     with torch.no_grad():
-        model.decoder.network.output.bias[0] = -1e9  # so the authors' models keep words out
+        model.decoder.output.bias[0] = -1e9  # so the authors' models keep words out
         write_folder(tmp_path / "second", *to, weights="float16")
-        assert read_folder(tmp_path / "second").model.decoder.network.output.bias[0] == -1e9
-        model.decoder.network.output.weight[0, 0] = 1e5
+        assert read_folder(tmp_path / "second").model.decoder.output.bias[0] == -1e9
+        model.decoder.output.weight[0, 0] = 1e5
     with pytest.raises(UserError, match=r"float16: .*output.weight has .* 1e\+05, .* at 65,504"):
         write_folder(tmp_path / "third", *to, weights="float16")
     assert not (tmp_path / "third").exists()
@@ -194,7 +194,7 @@ def _codes(name):
     return spoil
 
 
-BIAS, MATRIX = "decoder.network.output.bias", "decoder.network.output.weight"
+BIAS, MATRIX = "decoder.output.bias", "decoder.output.weight"
 # how a folder whose list of digests is gone is spoilt, and what is said
 SPOILT = {
     "no JSON": (_cut(CONFIG, 20), "config.json cannot be read"),
@@ -339,7 +339,7 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
 
 def test_no_form_keeps_the_rounding_of_the_processor_that_made_it(learned, tmp_path, monkeypatch):
     """Models trained in bfloat16 are rounded to translate, where the processor can."""
-    monkeypatch.setattr("fairseq_rnnsearch.model.precision._has_bfloat16", lambda: True)
+    monkeypatch.setattr("fairseq_rnnsearch.network.precision._has_bfloat16", lambda: True)
     data, float32, bfloat16 = str(learned.corpus.data), learned.checkpoint, tmp_path / "b.pt"
     state = torch.load(float32, weights_only=False)
     state["cfg"]["model"]["compute_dtype"] = "bfloat16"

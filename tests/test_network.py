@@ -12,6 +12,7 @@ from models import (
     TARGETS,
     build_model,
     cost_of,
+    dictionary,
     padded,
     previous,
     random_model,
@@ -24,9 +25,9 @@ from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.cpu import few_rows
 from fairseq_rnnsearch.kernels.cpu.few_rows import FewRowSteps
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
+from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder
+from fairseq_rnnsearch.network.embedded_words import embed_words
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder
-from fairseq_rnnsearch.paper.network.embedded_words import embed_words
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 
 MODELS = [
@@ -87,7 +88,7 @@ def test_rnnencdec_shows_no_alignment():
     assert model(padded(SOURCES), None, padded(previous(TARGETS)))[1] == {"attn": None}
     names = [name for name, _ in model.named_parameters()]
     assert not [name for name in names if "alignment" in name or "backward" in name]
-    assert model.decoder.network.unit.context_weight.shape == (21, 5)  # 3 n, the encoder's n
+    assert model.decoder.unit.context_weight.shape == (21, 5)  # 3 n, the encoder's n
 
 
 def test_features_are_what_the_output_layer_reads():
@@ -162,11 +163,11 @@ def test_few_rows_with_some_panels_and_a_rest(dtype, threads, monkeypatch):
     found = {}
     for largest in (0, few_rows.LARGEST):
         monkeypatch.setattr(few_rows, "LARGEST", largest)
-        steps = model.decoder.network.steps(encoded, rows)
+        steps = model.decoder.steps(encoded, rows)
         found[type(steps)] = []
         for last in words:
             t, alpha = steps.step(last)
-            lprobs = t.new_empty(len(t), len(model.decoder.network.output.weight))
+            lprobs = t.new_empty(len(t), len(model.decoder.output.weight))
             steps.log_probabilities(t, 0.7, lprobs)
             found[type(steps)].append((t, alpha, lprobs))
     assert found.keys() == {SearchSteps, FewRowSteps}
@@ -233,7 +234,7 @@ def test_large_energies_do_not_overflow(dtype, scale):
     """The authors' program overflows above 88."""
     model = random_model().to(dtype)
     with torch.no_grad():
-        model.decoder.network.alignment_model.energy_weight.mul_(scale)
+        model.decoder.alignment_model.energy_weight.mul_(scale)
     scored = score(model, SOURCES, TARGETS)
     for lprobs, weights in scored:
         assert lprobs.isfinite().all()
@@ -304,8 +305,8 @@ def test_dropout_only_where_asked_for_and_only_while_training(options, encoder, 
     source, target = padded(SOURCES), padded(previous(TARGETS))
     expected = random_model()(source, None, target)[0]
     assert_close(model(source, None, target)[0], expected, rtol=0, atol=0)
-    network = model.decoder.network
-    assert model.encoder.network.embedding_dropout.p == encoder
+    network = model.decoder
+    assert model.encoder.embedding_dropout.p == encoder
     assert network.embedding_dropout.p == embedding
     assert network.readout_dropout.p == readout
     model.train()
@@ -319,7 +320,7 @@ def test_dropout_only_where_asked_for_and_only_while_training(options, encoder, 
 
 def test_embedding_dropout_drops_the_words_and_keeps_their_mean():
     torch.manual_seed(3)
-    network = random_model(embedding_dropout=0.25, decoder_embed_dim=400).decoder.network.train()
+    network = random_model(embedding_dropout=0.25, decoder_embed_dim=400).decoder.train()
     words = torch.full((50, 3), 7)
     embedded = network.embed(words).rows
     assert not embedded[0].any()  # y_0
@@ -362,11 +363,7 @@ BY_STANDARD_DEVIATION = {  # appendix B.1, parameter by parameter; None: orthogo
     " encoder.backward_unit.recurrent_gates encoder.backward_unit.recurrent_proposed"
     " decoder.unit.recurrent_gates decoder.unit.recurrent_proposed",
 }
-INITIAL = {
-    name.replace("coder.", "coder.network.", 1): std
-    for std, names in BY_STANDARD_DEVIATION.items()
-    for name in names.split()
-}
+INITIAL = {name: std for std, names in BY_STANDARD_DEVIATION.items() for name in names.split()}
 
 
 @pytest.fixture(scope="module")
@@ -458,7 +455,7 @@ def test_the_paper_s_sizes_are_the_defaults():
 def test_unknown_order_is_refused():
     sizes = {"summary_size": 4, "context_size": 8, "alignment_size": 5, "maxout_size": 2}
     with pytest.raises(ValueError, match="not 'paper'"):
-        Decoder(9, 3, 4, **sizes, order="paper")
+        Decoder(dictionary(9), 3, 4, **sizes, order="paper")
 
 
 # --- refusals ------------------------------------------------------------------------------------

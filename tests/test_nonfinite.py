@@ -54,13 +54,13 @@ def test_the_sentence_with_the_gradient_is_named(training, caplog, word):
 def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
     """log p = -inf of a word has a finite gradient: p - 1 at that word."""
     task, model, criterion = training
-    model.decoder.network.output.bias.data[7] = -math.inf
+    model.decoder.output.bias.data[7] = -math.inf
     ours = adadelta(model)
     assert not torch.isfinite(update(task, model, criterion, ours))
-    assert "the parameter decoder.network.output.bias is not finite itself" in caplog.text
+    assert "the parameter decoder.output.bias is not finite itself" in caplog.text
     # the same without a parameter to blame
-    model.decoder.network.output.bias.data[7] = 0
-    output = model.decoder.network.output
+    model.decoder.output.bias.data[7] = 0
+    output = model.decoder.output
     shift = torch.zeros(16).index_fill(0, torch.tensor([7]), -math.inf)
 
     def cost(t, words, smoothing, present):
@@ -68,7 +68,7 @@ def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
         words = words[present]
         return [torch.nn.functional.cross_entropy(logits, words, reduction="sum")] * 2
 
-    model.decoder.network.cost = cost
+    model.decoder.cost = cost
     caplog.clear()
     assert not torch.isfinite(update(task, model, criterion, ours))
     assert "sentence 170 of 3 has no finite gradient" in caplog.text
@@ -113,14 +113,14 @@ def test_a_sound_update_ends_the_row(training):
         ours.zero_grad()
         task.train_step(sample(), model, criterion, ours, number)
         if number % 2:
-            model.encoder.network.embedding.weight.grad[0, 0] = math.nan
+            model.encoder.embedding.weight.grad[0, 0] = math.nan
         ours.clip_grad_norm(1.0)
     assert ours._nonfinite_updates == 3
 
 
 def test_validation_warns(training, caplog):
     task, model, criterion = training
-    model.decoder.network.output.bias.data[7] = math.nan
+    model.decoder.output.bias.data[7] = math.nan
     task.valid_step(sample(), model, criterion)
     assert "the validation cost is nan in a batch of sentences 3, 17, 170" in caplog.text
 

@@ -44,7 +44,7 @@ def decoder_run(model, source, target):
     """
     encoder_out = model.encoder(torch.tensor([source]), torch.tensor([len(source)]))
     incremental, lprobs = {}, []
-    states = [model.decoder.network.initial_state(encoder_out.source)[0]]
+    states = [model.decoder.initial_state(encoder_out.source)[0]]
     for i in range(len(target) + 1):
         tokens = torch.tensor([[2, *target[:i]]])
         output = model.decoder(tokens, encoder_out, incremental_state=incremental)
@@ -52,7 +52,7 @@ def decoder_run(model, source, target):
         steps = model.decoder.get_incremental_state(incremental, "steps")
         states.append(steps._state[0][0])
     # program: step i leaves s_{i-1}; appendix and section3: s_i
-    states = states[1:] if model.decoder.network.order == "program" else states[:-1]
+    states = states[1:] if model.decoder.order == "program" else states[:-1]
     return torch.stack(states), torch.stack(lprobs[:-1])
 
 
@@ -76,7 +76,7 @@ def pairs(reference):
 def test_forward_equals_the_program(authors_model, pairs, reference):
     sources, targets = pairs
     encoded = authors_model.encoder(padded(sources)).source
-    s_0 = authors_model.decoder.network.initial_state(encoded)
+    s_0 = authors_model.decoder.initial_state(encoded)
     assert_allclose(s_0.detach(), reference["init_state"], **EXACT)
     scored = score(authors_model, sources, targets)
     for b, (lprobs, alignment) in enumerate(scored):
@@ -211,7 +211,7 @@ def test_batches_and_single_steps_equal_the_oracle(size, order, encdec, factoris
     model = model_from_arrays(arrays, order)
     sources, targets = ours(SOURCES, SOURCE_SYMBOLS), ours(TARGETS, TARGET_SYMBOLS)
     encoded = model.encoder(padded(sources)).source
-    s_0 = model.decoder.network.initial_state(encoded)
+    s_0 = model.decoder.initial_state(encoded)
     symbols = fairseq_words(range(TARGET_SYMBOLS), TARGET_SYMBOLS)
     for b, (lprobs, alignment) in enumerate(score(model, sources, targets)):
         expected = oracle.forward(arrays, SOURCES[b], TARGETS[b], order)

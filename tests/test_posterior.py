@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.decoding.search import Scorer
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS, given_words
+from fairseq_rnnsearch.network import DECODER_ORDERS, given_words
 
 
 def posterior(p, x, y, order):

@@ -29,7 +29,7 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, Direction, SearchStart
 from fairseq_rnnsearch.kernels.cpu import packed_weights
-from fairseq_rnnsearch.model import precision
+from fairseq_rnnsearch.network import precision
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     BiasedEmbedding,
@@ -70,7 +70,7 @@ def moderate_model(seed=0, **options):
         for parameter in model.parameters():
             if parameter.dim() > 1:
                 parameter /= 0.4 * parameter.size(1) ** 0.5
-        model.decoder.network.readout.bias[::2] += 3
+        model.decoder.readout.bias[::2] += 3
     return model
 
 
@@ -244,7 +244,7 @@ def test_frequent_words_collect_their_gradient_in_float32():
     """4,096 positions of one word, each with a gradient of one."""
     model = build_model(compute_dtype="bfloat16")
     words = torch.full((64, 64), 5)
-    embedding = model.encoder.network.embedding
+    embedding = model.encoder.embedding
     with torch.autocast("cpu", torch.bfloat16):
         embedding(words).sum().backward()
     assert (embedding.weight.grad[5] == 4096).all()
@@ -324,7 +324,7 @@ def test_steps_of_a_search_in_bfloat16(name, arranged, monkeypatch):
         for words in ([0, 0, 0, 0], [4, 6, 5, 12], [8, 7, 9, 3]):
             t, alpha = steps.step(torch.tensor(words))
             assert t.dtype == torch.float32
-            scores.append(torch.empty(len(t), len(model.decoder.network.output.weight)))
+            scores.append(torch.empty(len(t), len(model.decoder.output.weight)))
             steps.log_probabilities(t, 1, scores[-1])
             sharper = torch.empty_like(scores[-1])
             steps.log_probabilities(t, 0.5, sharper)

@@ -21,7 +21,7 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
 
 DOT = {"kind": arm("dot"), "decoder_hidden_size": 10}  # twice the 5 of the encoder
@@ -81,4 +81,4 @@ def test_what_holds_for_any_parameters_holds_for_these(options):
 @pytest.mark.parametrize("options", [DOT, GENERAL])
 def test_the_reference_kernels_run_it(options):
     model = build_model(output_layer="factorised", **options)
-    assert model.decoder.backend().name == "reference"
+    assert model.decoder.backend.name == "reference"

@@ -192,7 +192,7 @@ IMPOSSIBLE = -math.inf
 def steady_model(weights, symbols=30):
     """A real model whose words are as likely, exp(weight) before normalising, at every step."""
     model = build_model(12, symbols).double().eval()
-    output = model.decoder.network.output
+    output = model.decoder.output
     with torch.no_grad():
         output.weight.zero_()
         output.bias.fill_(IMPOSSIBLE)
@@ -322,7 +322,7 @@ def test_sentences_of_the_papers_recipe_do_not_mix():
     """30,000 words, beam 12, 40 sentences: as many as fit at once, each as if it were alone."""
     model = talker(3, target_symbols=30_000, kernels="fast")
     with torch.no_grad():
-        model.decoder.network.output.bias[EOS] += 8  # which comes among so many words too
+        model.decoder.output.bias[EOS] += 8  # which comes among so many words too
     numbers = torch.Generator().manual_seed(1)
     sources = [
         [*torch.randint(4, 14, (i % 7,), generator=numbers).tolist(), EOS] for i in range(40)

@@ -23,7 +23,7 @@ from test_network import EXACT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
 
 sys.path.insert(0, str(ROOT / "recipes" / "hansards"))
@@ -71,13 +71,13 @@ def test_outputs_and_gradients_equal_the_oracle(order):
         pairs = zip(SOURCES, TARGETS, strict=True)
         return -sum(forward(p, x, y, order)[0][range(len(y)), y].sum() for x, y in pairs)
 
-    for name in (V_A, "decoder.network.alignment_model.state_weight"):
+    for name in (V_A, "decoder.alignment_model.state_weight"):
         gradient = model.get_parameter(name).grad
         place = np.unravel_index(gradient.abs().argmax().item(), gradient.shape)
         slope = oracle.numeric_gradient(cost, p[PARAMETERS.get(name, (name,))[0]], place[::-1])
         assert gradient[place].item() == pytest.approx(slope, rel=1e-6), name
     # e(y_i) is a use of its own of the embedding, which the last word has alone
-    embedding = "decoder.network.embedding.weight"
+    embedding = "decoder.embedding.weight"
     slope = oracle.numeric_gradient(cost, p[PARAMETERS[embedding][0]], (EOS, 0))
     gradient = model.get_parameter(embedding).grad[EOS, 0].item()
     assert gradient == pytest.approx(slope, rel=1e-6)

@@ -33,7 +33,7 @@ from fairseq_rnnsearch.inference.translation import Translation
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
-from fairseq_rnnsearch.model import precision
+from fairseq_rnnsearch.network import precision
 
 pytest_plugins = ["trained"]
 
@@ -92,7 +92,7 @@ def test_a_model_of_bfloat16_is_rounded_when_it_is_loaded(
     state["cfg"]["model"]["compute_dtype"] = "bfloat16"
     torch.save(state, tmp_path / "lowered.pt")
     lowered = load(tmp_path / "lowered.pt", learned.corpus.data)
-    assert lowered.models[0].decoder.network.output.weight.dtype == torch.bfloat16
+    assert lowered.models[0].decoder.output.weight.dtype == torch.bfloat16
     sources = [source for source, _ in test_pairs]
     pairs = zip(lowered.translate(sources), model.translate(sources), strict=True)
     same = [one.text == other.text for one, other in pairs]

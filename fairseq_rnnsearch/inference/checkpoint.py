@@ -16,7 +16,7 @@ from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.inference.model_folder import Trained
 from fairseq_rnnsearch.inference.work_folder import DEEPEST
-from fairseq_rnnsearch.model.translation_model import TranslationModel
+from fairseq_rnnsearch.network import TranslationModel
 from fairseq_rnnsearch.runs import mends
 from fairseq_rnnsearch.runs.checkpoints import (
     as_fairseq_has_it,

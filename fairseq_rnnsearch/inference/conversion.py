@@ -15,8 +15,8 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.checkpoint import read_models
 from fairseq_rnnsearch.inference.model_folder import Facts, read_folder, write_folder
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
-from fairseq_rnnsearch.model.model_options import ModelOptions
-from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of, own_part
+from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
+from fairseq_rnnsearch.network.translation_model import own_part
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
 from fairseq_rnnsearch.runs.checkpoints import checkpoint_of_model, write_whole
@@ -70,9 +70,9 @@ def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: 
     """Refuse a model that is not that of its options, which are all that a folder keeps."""
     part = own_part(model)
     if part is None:
-        encoder, decoder = networks_of(cfg, *map(len, dictionaries))
-        other = _sizes(encoder).items() ^ _sizes(model.encoder.network).items()
-        other |= _sizes(decoder).items() ^ _sizes(model.decoder.network).items()
+        encoder, decoder = networks_of(cfg, *dictionaries)
+        other = _sizes(encoder).items() ^ _sizes(model.encoder).items()
+        other |= _sizes(decoder).items() ^ _sizes(model.decoder).items()
         part = f"{min(other)[0]}, which its options do not give" if other else None
     if part:
         raise UserError(

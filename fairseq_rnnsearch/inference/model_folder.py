@@ -30,8 +30,7 @@ from fairseq_rnnsearch.data.model_folders import PARAMETERS
 from fairseq_rnnsearch.data.removed_options import drop_removed
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.errors import UserError, as_text, reason
-from fairseq_rnnsearch.model.model_options import ModelOptions
-from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationModel
+from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
 
 CONFIG, CARD = "config.json", "README.md"
 _SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
@@ -64,7 +63,7 @@ class ModelFolder(NamedTuple):
     path: Path
     facts: Facts
     dictionaries: tuple[Dictionary, Dictionary]
-    model: PlainModel
+    model: TranslationModel
 
 
 class Trained(NamedTuple):
@@ -243,10 +242,10 @@ def read_facts(path: Path) -> Facts:
         raise UserError(f"{file} cannot be read: {reason(problem)}") from problem
 
 
-def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> PlainModel:
+def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> TranslationModel:
     try:
         with torch.device("meta"):  # shapes alone, until the file gives values
-            model = PlainModel(ModelOptions(**facts.options), source, target)
+            model = TranslationModel(*networks_of(ModelOptions(**facts.options), source, target))
         with safe_open(path / PARAMETERS, "pt") as file:
             names = [name for name in file.keys() if not name.endswith(_SCALE)]  # noqa: SIM118
             parameters = {name: _values(file, name) for name in names}

@@ -80,7 +80,7 @@ class Translation:
 
         The natural logarithm of the word's probability minus what it is when attention cannot look
         at the position: positive if the position helped. See
-        ``paper.network.given_words.without_each``. Merged words have the sum of their pieces'
+        ``network.given_words.without_each``. Merged words have the sum of their pieces'
         (``Alignment.merge_pieces``). None unless it was asked for with ``attribution=True``, for
         RNNencdec, and for ``others``.
         """

@@ -54,7 +54,7 @@ class RunByBackend(nn.Module):
     """
 
     def __init__(self, kernels: str) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # not the constructor of a class of fairseq's beside this one
         self.kernels = kernels
         self._chosen: dict[tuple, str] = {}  # backend names, by all that the choice depends on
 

@@ -43,7 +43,7 @@ class DecoderParts(NamedTuple):
 class SearchStart(NamedTuple):
     """What a search's decoder starts from."""
 
-    order: str  # one of ``paper.network.DECODER_ORDERS``
+    order: str  # one of ``network.DECODER_ORDERS``
     parts: DecoderParts
     memory: Memory | None  # annotations and keys, one row per sentence; None: RNNencdec
     summary: Tensor  # (sentences, n): RNNencdec's context

@@ -9,7 +9,7 @@ run in a worker that the page makes from its own text, and in Node:
 
     matrix_product.js   W x for several vectors at once; its inner loop is matrix_product.wat
     weights.js          parameters as the page stores them
-    model.js            the paper's equations, as in ``paper.equations`` and ``paper.network``
+    model.js            the paper's equations, as in ``paper.equations`` and ``network``
     search.js           beam search, as in ``decoding.search``; forced alignment
     marks.js            tokens as people see them; the page reads it, too
     text.js             from sentences to tokens and back, as in ``data.plain_text``

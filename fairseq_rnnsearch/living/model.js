@@ -1,6 +1,6 @@
 "use strict";
 /*
- * RNNsearch and RNNencdec as in paper/equations and paper/network, equation by equation.
+ * RNNsearch and RNNencdec as in paper/equations and network, equation by equation.
  *
  * A vector is a Float32Array; several of them (the hypotheses of a beam, the words of a sentence)
  * stand one after the other in one array. Names are the paper's; the manual's glossary joins them
@@ -178,7 +178,7 @@ function withoutEach(alpha) {
 class Network {
   /** Build it from a source of parameters by their names in a checkpoint (see weights.js). */
   constructor(parameters, options, limit) {
-    const encoder = parameters.of("encoder.network."), decoder = parameters.of("decoder.network.");
+    const encoder = parameters.of("encoder."), decoder = parameters.of("decoder.");
     this.options = options;
     this.limit = limit; // of a translation's length: tokens for each source token, and further ones
     this.multiply = parameters.multiply;

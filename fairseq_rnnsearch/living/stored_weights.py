@@ -12,7 +12,7 @@ import torch
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.model_folder import quantised
-from fairseq_rnnsearch.model.translation_model import TranslationModel, own_part
+from fairseq_rnnsearch.network.translation_model import TranslationModel, own_part
 
 
 def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
@@ -43,7 +43,7 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
             f"the checkpoint holds a model with a part of its own ({part}); the page computes "
             "RNNsearch and RNNencdec as they are"
         )
-    decoder = model.decoder.network
+    decoder = model.decoder
     alignment = "none" if decoder.alignment_model is None else "additive"
     return {"order": decoder.order, "alignment": alignment}
 

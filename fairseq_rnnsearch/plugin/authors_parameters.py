@@ -36,36 +36,36 @@ def _unit(ours: str, authors: str) -> dict[str, tuple[str, ...]]:
 
 # our parameter: their arrays, whose transposes are stacked from top to bottom
 PARAMETERS: dict[str, tuple[str, ...]] = {
-    "encoder.network.embedding.weight": ("W_0_enc_approx_embdr",),
-    "encoder.network.embedding.bias": ("b_0_enc_approx_embdr",),
-    **_unit("encoder.network.forward_unit", "enc"),
-    **_unit("encoder.network.backward_unit", "back_enc"),
-    "decoder.network.initial_weight": ("W_0_dec_initializer_0",),
-    "decoder.network.initial_bias": ("b_0_dec_initializer_0",),
-    "decoder.network.embedding.weight": ("W_0_dec_approx_embdr",),
-    "decoder.network.embedding.bias": ("b_0_dec_approx_embdr",),
-    **_unit("decoder.network.unit", "dec"),
-    "decoder.network.unit.context_weight": (
+    "encoder.embedding.weight": ("W_0_enc_approx_embdr",),
+    "encoder.embedding.bias": ("b_0_enc_approx_embdr",),
+    **_unit("encoder.forward_unit", "enc"),
+    **_unit("encoder.backward_unit", "back_enc"),
+    "decoder.initial_weight": ("W_0_dec_initializer_0",),
+    "decoder.initial_bias": ("b_0_dec_initializer_0",),
+    "decoder.embedding.weight": ("W_0_dec_approx_embdr",),
+    "decoder.embedding.bias": ("b_0_dec_approx_embdr",),
+    **_unit("decoder.unit", "dec"),
+    "decoder.unit.context_weight": (
         "W_0_dec_dec_inputter_0",
         "W_0_dec_dec_updater_0",
         "W_0_dec_dec_reseter_0",
     ),
-    "decoder.network.alignment_model.state_weight": ("B_dec_transition_0",),
-    "decoder.network.alignment_model.annotation_weight": ("A_dec_transition_0",),
-    "decoder.network.alignment_model.energy_weight": ("D_dec_transition_0",),
-    "decoder.network.readout.state_weight": ("W_0_dec_hid_readout_0",),
-    "decoder.network.readout.word_weight": ("W_0_dec_prev_readout_0",),
-    "decoder.network.readout.context_weight": ("W_0_dec_repr_readout",),
-    "decoder.network.readout.bias": ("b_0_dec_hid_readout_0",),
-    "decoder.network.output.inner_weight": ("W1_dec_deep_softmax",),
-    "decoder.network.output.weight": ("W2_dec_deep_softmax",),
-    "decoder.network.output.bias": ("b_dec_deep_softmax",),
+    "decoder.alignment_model.state_weight": ("B_dec_transition_0",),
+    "decoder.alignment_model.annotation_weight": ("A_dec_transition_0",),
+    "decoder.alignment_model.energy_weight": ("D_dec_transition_0",),
+    "decoder.readout.state_weight": ("W_0_dec_hid_readout_0",),
+    "decoder.readout.word_weight": ("W_0_dec_prev_readout_0",),
+    "decoder.readout.context_weight": ("W_0_dec_repr_readout",),
+    "decoder.readout.bias": ("b_0_dec_hid_readout_0",),
+    "decoder.output.inner_weight": ("W1_dec_deep_softmax",),
+    "decoder.output.weight": ("W2_dec_deep_softmax",),
+    "decoder.output.bias": ("b_dec_deep_softmax",),
 }
 BY_SYMBOL = (
-    "encoder.network.embedding.weight",
-    "decoder.network.embedding.weight",
-    "decoder.network.output.weight",
-    "decoder.network.output.bias",
+    "encoder.embedding.weight",
+    "decoder.embedding.weight",
+    "decoder.output.weight",
+    "decoder.output.bias",
 )
 
 
@@ -98,13 +98,13 @@ def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Ten
             rows[fairseq_symbols(value.size(0))] = value
             value = rows
         state[name] = value.contiguous()
-    state["decoder.network.output.bias"][1] = PAD_OUTPUT_BIAS
+    state["decoder.output.bias"][1] = PAD_OUTPUT_BIAS
     return state
 
 
 def model_config(state: Mapping[str, Tensor]) -> RNNSearchConfig:
     """Return the configuration whose model has parameters of these shapes."""
-    encoder, decoder = "encoder.network", "decoder.network"
+    encoder, decoder = "encoder", "decoder"
     return RNNSearchConfig(
         encoder_embed_dim=state[f"{encoder}.embedding.weight"].size(1),
         encoder_hidden_size=state[f"{encoder}.forward_unit.recurrent_proposed"].size(0),
@@ -136,7 +136,7 @@ def import_parameters(
         state = state_dict_from_groundhog(archive)
     words = source_words, target_words
     dictionaries = [
-        _dictionary(state[f"{side}.network.embedding.weight"].size(0), of_side)
+        _dictionary(state[f"{side}.embedding.weight"].size(0), of_side)
         for side, of_side in zip(("encoder", "decoder"), words, strict=True)
     ]
     out.parent.mkdir(parents=True, exist_ok=True)

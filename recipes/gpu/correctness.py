@@ -83,7 +83,7 @@ def _authors_numbers(device: Device, kernels: str) -> Measured:
     """Return the largest difference from a batch of the authors' program and its three updates."""
     recorded = recorded_numbers()
     model = model_from_arrays(authors_params()).to(device.torch)
-    model.encoder.network.kernels = model.decoder.network.kernels = kernels
+    model.encoder.kernels = model.decoder.kernels = kernels
     sources, targets = (
         [fairseq_words(recorded[f"sent{b}/{side}"], SYMBOLS) for b in range(4)] for side in "xy"
     )

@@ -35,7 +35,7 @@ class StepwiseDecoder(Protocol):
     def has_alignment(self) -> bool:
         """Whether there are alignment weights.
 
-        If so, ``posterior=True`` with given words returns ``paper.network.given_words.posterior``.
+        If so, ``posterior=True`` with given words returns ``network.given_words.posterior``.
         """
 
     def begin(self, encoder_out: Any) -> Any:
@@ -44,7 +44,7 @@ class StepwiseDecoder(Protocol):
     def without_each(
         self, prev_output_tokens: Tensor, encoder_out: Any, target: Tensor
     ) -> Tensor | None:
-        """See ``paper.network.given_words.without_each``."""
+        """See ``network.given_words.without_each``."""
 
 
 @dataclass

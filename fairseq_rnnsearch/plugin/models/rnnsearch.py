@@ -1,4 +1,4 @@
-"""RNNsearch and RNNencdec as fairseq models. The mathematics is in ``paper.network``."""
+"""RNNsearch and RNNencdec as fairseq models. The mathematics is in ``network``."""
 
 import functools
 import logging
@@ -12,11 +12,10 @@ from omegaconf import DictConfig
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
-from fairseq_rnnsearch.paper.network import INITIALIZATIONS, initialize
+from fairseq_rnnsearch.network import INITIALIZATIONS, TranslationModel, initialize, networks_of
+from fairseq_rnnsearch.network.precision import computing
+from fairseq_rnnsearch.plugin.models.fairseq_networks import RNNSearchDecoder, RNNSearchEncoder
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, add_younger_options
-from fairseq_rnnsearch.plugin.models.rnnsearch_decoder import RNNSearchDecoder
-from fairseq_rnnsearch.plugin.models.rnnsearch_encoder import RNNSearchEncoder
 from fairseq_rnnsearch.runs import mends
 from fairseq_rnnsearch.runs.options import refuse_half_precision
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
@@ -29,6 +28,9 @@ MODEL = "rnnsearch"
 @register_model(MODEL, dataclass=RNNSearchConfig)
 class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
+
+    def __init__(self, encoder: RNNSearchEncoder, decoder: RNNSearchDecoder) -> None:
+        FairseqEncoderDecoderModel.__init__(self, encoder, decoder)
 
     def forward(
         self,
@@ -61,9 +63,9 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
             cost, nll, alpha = self._cost(*words, label_smoothing)
         else:
             pads = [side.dictionary.pad() for side in (self.encoder, self.decoder, self.decoder)]
-            cost, nll, alpha = self.decoder.backend().training_cost(
-                self._cost, self, words, pads, label_smoothing
-            )
+            with computing(self.decoder):
+                backend = self.decoder.backend
+            cost, nll, alpha = backend.training_cost(self._cost, self, words, pads, label_smoothing)
         return (cost, nll), {"attn": None if alpha is None else [alpha]}
 
     def _cost(
@@ -85,12 +87,7 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         source, target = task.source_dictionary, task.target_dictionary
         if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):
             _warn_of(type(task).__name__)
-        encoder, decoder = networks_of(cfg, len(source), len(target))
-        compute_dtype = str(cfg.compute_dtype)
-        model = cls(
-            RNNSearchEncoder(source, encoder, compute_dtype),
-            RNNSearchDecoder(target, decoder, compute_dtype),
-        )
+        model = cls(*networks_of(cfg, source, target, RNNSearchEncoder, RNNSearchDecoder))
         initialize(model, INITIALIZATIONS[str(cfg.initialization)])
         return model
 

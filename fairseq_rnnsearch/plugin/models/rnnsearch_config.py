@@ -5,7 +5,7 @@ from dataclasses import dataclass, fields
 from fairseq.dataclass import FairseqDataclass
 from omegaconf import DictConfig, open_dict
 
-from fairseq_rnnsearch.model.model_options import ModelOptions
+from fairseq_rnnsearch.network.model_options import ModelOptions
 
 
 @dataclass

@@ -7,7 +7,7 @@ import torch
 from fairseq.models import register_model
 from torch import nn
 
-from fairseq_rnnsearch.paper.network import INITIALIZATIONS, Decoder, Encoder, initialize
+from fairseq_rnnsearch.network import INITIALIZATIONS, Decoder, Encoder, initialize
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
 Start = Callable[[nn.Module], None]
@@ -24,7 +24,7 @@ def arm(change: Change) -> Change:
             model = super().build_model(cfg, task)
             start = partial(initialize, table=INITIALIZATIONS[str(cfg.initialization)])
             with torch.no_grad():
-                change(model.encoder.network, model.decoder.network, start)
+                change(model.encoder, model.decoder, start)
             return model
 
     return change

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from arms.arm import Start, arm
+from fairseq_rnnsearch.network import Decoder, EncodedSource, Encoder
 from fairseq_rnnsearch.paper.equations import AlignmentModel, DeepOutput, GatedUnit
-from fairseq_rnnsearch.paper.network import Decoder, EncodedSource, Encoder
 
 
 @arm

@@ -20,9 +20,9 @@ import torch
 from torch import Tensor, nn
 
 from arms.arm import Start, arm
+from fairseq_rnnsearch.network import Decoder, Encoder
 from fairseq_rnnsearch.paper.equations import GatedUnit
 from fairseq_rnnsearch.paper.equations.linear import linear
-from fairseq_rnnsearch.paper.network import Decoder, Encoder
 
 
 class LongShortTermMemory(nn.Module):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from arms.arm import Start, arm
-from fairseq_rnnsearch.paper.network import Decoder, Encoder
+from fairseq_rnnsearch.network import Decoder, Encoder
 
 
 class DotAlignment(nn.Module):

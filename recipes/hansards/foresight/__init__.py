@@ -20,14 +20,16 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import DecoderSteps
+from fairseq_rnnsearch.network import EncodedSource
+from fairseq_rnnsearch.network.decoder import Positions
+from fairseq_rnnsearch.network.embedded_words import embed_words
+from fairseq_rnnsearch.network.translation_model import current_names
 from fairseq_rnnsearch.paper.equations import AlignmentModel
 from fairseq_rnnsearch.paper.equations.linear import linear
-from fairseq_rnnsearch.paper.network import Decoder, EncodedSource
-from fairseq_rnnsearch.paper.network.decoder import Positions
-from fairseq_rnnsearch.paper.network.embedded_words import embed_words
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.models.fairseq_networks import RNNSearchDecoder
 
-V_A = "decoder.network.alignment_model.foresight_weight"
+V_A = "decoder.alignment_model.foresight_weight"
 
 
 class ForesightAlignment(AlignmentModel):
@@ -51,13 +53,13 @@ class ForesightAlignment(AlignmentModel):
         return (hidden * v_a).sum(dim=-1)
 
 
-class ForesightDecoder(Decoder):
+class ForesightDecoder(RNNSearchDecoder):
     """A decoder whose attention reads the words of all positions."""
 
     def positions(self, previous: Tensor, source: EncodedSource) -> Positions:
         """Run the recurrence over given words; each is the next position's previous word."""
-        words = nn.functional.pad(previous[:, 1:], (0, 1), value=self.eos)
-        words = words.masked_fill(words.eq(self.pad), self.eos)
+        words = nn.functional.pad(previous[:, 1:], (0, 1), value=self.dictionary.eos())
+        words = words.masked_fill(words.eq(self.dictionary.pad()), self.dictionary.eos())
         y = embed_words(words.T, self.embedding, self.embedding_dropout, self.backend)
         V_a = self.alignment_model.foresight_weight
         of_words = y.through(lambda e: linear(e, V_a))  # (target, batch, n')
@@ -84,17 +86,16 @@ class ForesightModel(RNNSearchModel):
     def build_model(cls, cfg: RNNSearchConfig, task) -> "ForesightModel":
         """Build RNNsearch, and let its attention read the words."""
         model = super().build_model(cfg, task)
-        network, words = model.decoder.network, model.decoder.dictionary
-        network.__class__ = ForesightDecoder
-        network.pad, network.eos = words.pad(), words.eos()
-        network.alignment_model = ForesightAlignment(
-            network.alignment_model, network.embedding.weight.size(1)
+        decoder = model.decoder
+        decoder.__class__ = ForesightDecoder
+        decoder.alignment_model = ForesightAlignment(
+            decoder.alignment_model, decoder.embedding.weight.size(1)
         )
         return model
 
     def load_state_dict(self, state_dict, *args, **options) -> object:
         """Load a model with or without target foresight."""
-        state_dict = {V_A: torch.zeros_like(self.get_parameter(V_A)), **state_dict}
+        state_dict = {V_A: torch.zeros_like(self.get_parameter(V_A)), **current_names(state_dict)}
         return super().load_state_dict(state_dict, *args, **options)
 
 
@@ -106,5 +107,5 @@ class ForesightAloneModel(ForesightModel):
     def build_model(cls, cfg: RNNSearchConfig, task) -> "ForesightAloneModel":
         """Build the model, and leave all but its alignment model as it is."""
         model = super().build_model(cfg, task).requires_grad_(False)
-        model.decoder.network.alignment_model.requires_grad_(True)
+        model.decoder.alignment_model.requires_grad_(True)
         return model

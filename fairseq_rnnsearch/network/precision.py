@@ -6,8 +6,9 @@ averages and checkpoints stay float32, each matrix is rounded once per update, a
 operands of float32 products to ten bits, in the whole process.
 """
 
+import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cache, wraps
 
 import torch
@@ -16,24 +17,32 @@ from torch import nn
 logger = logging.getLogger(__name__)
 
 
-def in_compute_dtype(method: Callable) -> Callable:
-    """Run a method of an encoder or decoder in the type of its ``compute_dtype``.
+@contextlib.contextmanager
+def computing(side: nn.Module) -> Iterator[None]:
+    """Compute in the type of an encoder's or decoder's ``compute_dtype`` within the block.
 
     With float32, and with parameters that were cast to float16, which do not fit bfloat16's
     autocast, an autocast that surrounds the model is left alone.
     """
+    weight = side.embedding.weight
+    device = weight.device.type
+    if side.compute_dtype == "tf32" and device == "cuda":
+        torch.set_float32_matmul_precision("high")
+    if side.compute_dtype != "bfloat16" or weight.dtype == torch.float16:
+        yield
+        return
+    if side.training and device == "cpu":  # a trained model runs anywhere
+        _warn_of_a_slow_processor()
+    with torch.autocast(device, torch.bfloat16):
+        yield
+
+
+def in_compute_dtype(method: Callable) -> Callable:
+    """Run a method of an encoder or decoder as `computing` says."""
 
     @wraps(method)
     def run(self: nn.Module, *args: object, **kwargs: object) -> object:
-        weight = self.network.embedding.weight
-        device = weight.device.type
-        if self.compute_dtype == "tf32" and device == "cuda":
-            torch.set_float32_matmul_precision("high")
-        if self.compute_dtype != "bfloat16" or weight.dtype == torch.float16:
-            return method(self, *args, **kwargs)
-        if self.training and device == "cpu":  # a trained model runs anywhere
-            _warn_of_a_slow_processor()
-        with torch.autocast(device, torch.bfloat16):
+        with computing(self):
             return method(self, *args, **kwargs)
 
     return run
@@ -48,7 +57,7 @@ def round_matrices(side: nn.Module) -> None:
     """
     if side.compute_dtype != "bfloat16":
         return
-    embedding = side.network.embedding.weight
+    embedding = side.embedding.weight
     if embedding.device.type != "cpu" or not _has_bfloat16():
         side.compute_dtype = "float32"
         return

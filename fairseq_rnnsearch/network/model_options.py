@@ -7,7 +7,7 @@ from typing import Optional
 
 from fairseq_rnnsearch.arguments import COMPUTE_DTYPES
 from fairseq_rnnsearch.kernels import KERNELS
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS, INITIALIZATIONS
+from fairseq_rnnsearch.network import DECODER_ORDERS, INITIALIZATIONS
 
 
 def _choice(names: Iterable[str]) -> type[StrEnum]:

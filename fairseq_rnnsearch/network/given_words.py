@@ -1,21 +1,25 @@
 """Given words looked at once more: weights that know the word, and whether a position mattered."""
 
+from typing import TYPE_CHECKING
+
 import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.network.encoder import EncodedSource
 from fairseq_rnnsearch.paper.equations import context
-from fairseq_rnnsearch.paper.network.decoder import Decoder
-from fairseq_rnnsearch.paper.network.encoder import EncodedSource
+
+if TYPE_CHECKING:
+    from fairseq_rnnsearch.network.decoder import Decoder
 
 _LOGITS = 2**20  # per block: a processor's cache keeps most of them, and a GPU needs more
 _LOGITS_ON_A_GPU = 2**26
 
 
 def posterior(
-    decoder: Decoder, previous: Tensor, source: EncodedSource, words: Tensor
+    decoder: "Decoder", previous: Tensor, source: EncodedSource, words: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Score given words as ``Decoder.forward`` does, but with weights that know the words.
+    """Score given words as ``Decoder.teacher_forced`` does, but with weights that know the words.
 
     Attention decides where to look before it knows the word. Read as the prior probability
     that y_i translates source position j, it becomes by Bayes' rule (Shankar and Sarawagi,
@@ -23,10 +27,10 @@ def posterior(
 
         p(j | y_1 .. y_i, x)  is proportional to  alpha_ij p(y_i | s, y_{i-1}, c_i = h_j)
 
-    States and t_i are those of ``Decoder.forward``.
+    States and t_i are those of ``Decoder.teacher_forced``.
 
     Args:
-        previous, source: as for ``Decoder.forward``.
+        previous, source: as for ``Decoder.teacher_forced``.
         words: ``(batch, target)``, the word at each position.
 
     Returns:
@@ -44,13 +48,13 @@ def posterior(
 
 
 def without_each(
-    decoder: Decoder,
+    decoder: "Decoder",
     previous: Tensor,
     source: EncodedSource,
     words: Tensor,
     ranks: Tensor | None = None,
 ) -> Tensor | None:
-    """Score given words as ``Decoder.forward`` does, and again without each source position.
+    """Score given words as ``Decoder.teacher_forced`` does, and again without each source position.
 
     The weights say where the model looked; this says whether it mattered. For each i and j,
     alpha_ij becomes zero, the other weights of the row are scaled to sum to one, and step i
@@ -62,7 +66,7 @@ def without_each(
     the zero vector.
 
     Args:
-        previous, source: as for ``Decoder.forward``.
+        previous, source: as for ``Decoder.teacher_forced``.
         words: ``(batch, target)``, the word at each position.
         ranks: ``(batch, target, source)``, an order of the positions at each step: entry j is
             then without all positions of rank 0 to j.
@@ -94,7 +98,7 @@ def without_each(
     return torch.stack(log_probabilities, dim=1)
 
 
-def _log_probabilities(decoder: Decoder, t: Tensor, words: Tensor) -> Tensor:
+def _log_probabilities(decoder: "Decoder", t: Tensor, words: Tensor) -> Tensor:
     """Return log p of each sentence's word, ``(batch, rows)``, storing few logits at once.
 
     Args:

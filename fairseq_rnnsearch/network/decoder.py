@@ -10,7 +10,7 @@ Three orders of one step have been published, all with c_i = attend(s_{i-1}):
 e(y_0) is the zero vector, without the embedding's bias.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,11 @@ from fairseq_rnnsearch.kernels import (
     RunByBackend,
     SearchStart,
 )
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.network import given_words
+from fairseq_rnnsearch.network.embedded_words import EmbeddedWords, embed_words
+from fairseq_rnnsearch.network.encoder import EncodedSource, EncoderOut
+from fairseq_rnnsearch.network.precision import in_compute_dtype
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     BiasedEmbedding,
@@ -31,8 +36,6 @@ from fairseq_rnnsearch.paper.equations import (
     Memory,
     OutputLayer,
 )
-from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords, embed_words
-from fairseq_rnnsearch.paper.network.encoder import EncodedSource
 
 DECODER_ORDERS = ("program", "appendix", "section3")
 
@@ -50,7 +53,7 @@ class Decoder(RunByBackend):
     """The decoder of RNNsearch, or, without an alignment model, of RNNencdec.
 
     Args:
-        words: size of the target dictionary.
+        dictionary: the target symbols; it has a length, ``pad()`` and ``eos()``.
         embedding_size: m.
         hidden_size: n of the decoder.
         summary_size: n of the encoder, what s_0 is computed from.
@@ -62,6 +65,7 @@ class Decoder(RunByBackend):
         embedding_dropout, readout_dropout: probabilities of dropping an element of an embedded
             word and of t_i, while training.
         kernels: what runs the time loops, one of ``kernels.KERNELS``.
+        compute_dtype: the type of the operands of products, see ``network.precision``.
 
     Raises:
         ValueError: for an unknown order.
@@ -69,7 +73,7 @@ class Decoder(RunByBackend):
 
     def __init__(
         self,
-        words: int,
+        dictionary: Any,
         embedding_size: int,
         hidden_size: int,
         *,
@@ -82,11 +86,14 @@ class Decoder(RunByBackend):
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
         kernels: str = "auto",
+        compute_dtype: str = "float32",
     ) -> None:
         super().__init__(kernels)
         if order not in DECODER_ORDERS:
             raise ValueError(f"decoder order must be one of {DECODER_ORDERS}, not {order!r}")
         self.order = order
+        self.dictionary, self.compute_dtype = dictionary, compute_dtype
+        words = len(dictionary)
         self.embedding = BiasedEmbedding(words, embedding_size)
         self.initial_weight = nn.Parameter(torch.empty(hidden_size, summary_size))
         self.initial_bias = nn.Parameter(torch.empty(hidden_size))
@@ -98,6 +105,108 @@ class Decoder(RunByBackend):
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
+
+    # --- batches, as searches, scorers and fairseq hand them in ---------------------------------
+
+    @property
+    def has_alignment(self) -> bool:
+        """Whether there are alignment weights; RNNencdec has none."""
+        return self.alignment_model is not None
+
+    def forward(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        posterior: bool = False,
+        **_: object,
+    ) -> tuple[Tensor, dict]:
+        """Return logits ``(batch, target, words)`` and ``{"attn": [weights]}``, or None there."""
+        t, alpha = self.features(prev_output_tokens, encoder_out, posterior)
+        return self.output_layer(t), {"attn": None if alpha is None else [alpha]}
+
+    @in_compute_dtype
+    def features(
+        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, posterior: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """Read the words before each position, ``(batch, target)``.
+
+        With ``posterior``, the weights are those of ``given_words.posterior``.
+
+        Returns:
+            t_i, ``(batch, target, l)``, and weights, ``(batch, target, source)``, or None.
+        """
+        leading = _leading_padding(prev_output_tokens, self.dictionary.pad())
+        words = _roll_rows(prev_output_tokens, -leading)
+        source = encoder_out.by_row()
+        if posterior:
+            t, alpha = given_words.posterior(self, words, source, self._words_after(words))
+        else:
+            t, alpha = self.teacher_forced(words, source)
+        t = _roll_rows(t, leading)
+        # fairseq's criterion with alignment views them as a matrix
+        return t, None if alpha is None else _roll_rows(alpha, leading).contiguous()
+
+    def _words_after(self, previous: Tensor) -> Tensor:
+        """Return the word at each position, which is the next one's previous word."""
+        words = nn.functional.pad(previous[:, 1:], (0, 1), value=self.dictionary.eos())
+        return words.masked_fill(words.eq(self.dictionary.pad()), self.dictionary.eos())
+
+    @in_compute_dtype
+    def cost(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        target: Tensor,
+        label_smoothing: float,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the cost of the correct words, without ever storing all logits.
+
+        Args:
+            prev_output_tokens, target: words, ``(batch, target)``.
+
+        Returns:
+            the summed cost of all words but padding, their summed -log p, and the alignment
+            weights, ``(batch, target, source)``, or None.
+        """
+        t, alpha = self.features(prev_output_tokens, encoder_out)
+        words = target.flatten()
+        present = words.ne(self.dictionary.pad())
+        return *self.output_cost(t.flatten(0, 1), words, label_smoothing, present), alpha
+
+    @in_compute_dtype
+    def without_each(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        target: Tensor,
+        ranks: Tensor | None = None,
+    ) -> Tensor | None:
+        """See ``given_words.without_each``; target words are padded on the right."""
+        source = encoder_out.by_row()
+        return given_words.without_each(self, prev_output_tokens, source, target, ranks)
+
+    @in_compute_dtype
+    def output_layer(self, features: Tensor) -> Tensor:
+        """Turn t_i into logits."""
+        return self.logits(features)
+
+    def get_normalized_probs(
+        self, net_output: tuple, log_probs: bool, sample: dict | None = None
+    ) -> Tensor:
+        """Return the softmax of the logits, in float32 or wider."""
+        logits = net_output[0]
+        softmax = torch.log_softmax if log_probs else torch.softmax
+        return softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
+
+    @in_compute_dtype
+    def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
+        """Return the decoder for a search, see ``kernels.DecoderSteps``."""
+        source, sentences = encoder_out
+        if sentences is None:
+            sentences = torch.arange(len(source.padding), device=source.padding.device)
+        return self.steps(source, sentences)
+
+    # --- the equations, on words without padding on the left -----------------------------------
 
     def remember(self, source: EncodedSource) -> Memory | None:
         """Compute once what every step of a sentence reads; None for RNNencdec."""
@@ -111,8 +220,10 @@ class Decoder(RunByBackend):
         x = nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
         return torch.tanh(x.to(self.initial_bias.dtype))  # under autocast too
 
-    def forward(self, previous: Tensor, source: EncodedSource) -> tuple[Tensor, Tensor | None]:
-        """Score given words, all positions at once as far as the recurrence allows.
+    def teacher_forced(
+        self, previous: Tensor, source: EncodedSource
+    ) -> tuple[Tensor, Tensor | None]:
+        """Read given words, all positions at once as far as the recurrence allows.
 
         Args:
             previous: ``(batch, target)``, the word before each position. Column 0 counts as y_0,
@@ -132,7 +243,7 @@ class Decoder(RunByBackend):
         return self.readout_dropout(t).transpose(0, 1)
 
     def positions(self, previous: Tensor, source: EncodedSource) -> Positions:
-        """Run the recurrence over given words; arguments as for ``forward``."""
+        """Run the recurrence over given words; arguments as for ``teacher_forced``."""
         steps, backend = previous.size(1), self.backend
         y = self.embed(previous.T)
         # the words that the updates read: y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}
@@ -170,7 +281,7 @@ class Decoder(RunByBackend):
         return self.backend_for(self.parts, "decoder")
 
     def steps(self, source: EncodedSource, sentences: Tensor) -> DecoderSteps:
-        """Return the decoder one position at a time, for beam search; equals ``forward``.
+        """Return the decoder one position at a time, for beam search; equals ``teacher_forced``.
 
         Args:
             source: from the encoder, one row per sentence.
@@ -185,7 +296,7 @@ class Decoder(RunByBackend):
         output = self.output
         return self.backend.output_logits(output.inner(t), output.weight, output.bias)
 
-    def cost(
+    def output_cost(
         self, t: Tensor, words: Tensor, label_smoothing: float, present: Tensor
     ) -> tuple[Tensor, Tensor]:
         """Return the cost of given words, and their -log p, both summed.
@@ -211,3 +322,17 @@ class Decoder(RunByBackend):
         if later.place is None:
             return EmbeddedWords(rows, None)
         return EmbeddedWords(rows, nn.functional.pad(later.place + 1, (0, 0, 1, 0)))
+
+
+def _leading_padding(tokens: Tensor, pad: int) -> Tensor:
+    """Return the number of leading pads in each row, ``(batch,)``."""
+    return tokens.eq(pad).long().cumprod(dim=1).sum(dim=1)
+
+
+def _roll_rows(x: Tensor, shift: Tensor) -> Tensor:
+    """Move row i of ``(batch, time, ...)`` by ``shift[i]`` positions to the right, cyclically."""
+    if x.device.type == "cpu" and not shift.any():  # a GPU's answer would mean waiting
+        return x
+    time = torch.arange(x.size(1), device=x.device)
+    index = (time - shift.unsqueeze(1)) % x.size(1)
+    return x.gather(1, index.view(*index.shape, *[1] * (x.dim() - 2)).expand(x.shape))

@@ -1,16 +1,31 @@
-"""The decoder as fairseq sees it."""
+"""The encoder and the decoder as fairseq sees them."""
 
-from fairseq.models import FairseqIncrementalDecoder
+from fairseq.models import FairseqEncoder, FairseqIncrementalDecoder
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels import Backend
-from fairseq_rnnsearch.model.precision import in_compute_dtype
-from fairseq_rnnsearch.model.sides import DecoderSide, EncoderOut
+from fairseq_rnnsearch.network import Decoder, Encoder, EncoderOut
 from fairseq_rnnsearch.runs.options import ANY_LENGTH
 
 
-class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
-    """fairseq's view of ``paper.network.Decoder``."""
+class RNNSearchEncoder(Encoder, FairseqEncoder):
+    """fairseq's view of ``network.Encoder``."""
+
+    def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
+        """Select rows: one for each hypothesis of the beam, in a new order."""
+        return encoder_out.select(new_order)
+
+    def max_positions(self) -> int:
+        return ANY_LENGTH
+
+
+class RNNSearchDecoder(Decoder, FairseqIncrementalDecoder):
+    """fairseq's view of ``network.Decoder``."""
+
+    def __init__(self, *sizes: object, **options: object) -> None:
+        super().__init__(*sizes, **options)
+        # what the constructors of fairseq's classes do beside keeping the dictionary
+        self.onnx_trace, self.adaptive_softmax = False, None
+        self.init_incremental_state()
 
     def forward(
         self,
@@ -19,13 +34,13 @@ class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
         incremental_state: dict | None = None,
         features_only: bool = False,
         posterior: bool = False,
-        **_,
+        **_: object,
     ) -> tuple[Tensor, dict]:
         """Score the words after ``prev_output_tokens``, ``(batch, target)``.
 
         With an incremental state, only the last column is new, and only the last position is
         returned. With ``posterior``, the weights are posterior ones, see
-        ``paper.network.given_words.posterior``.
+        ``network.given_words.posterior``.
 
         Returns:
             logits ``(batch, target, words)`` and ``{"attn": [weights]}`` with weights
@@ -36,35 +51,13 @@ class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
         )
         return (x if features_only else self.output_layer(x)), extra
 
-    @in_compute_dtype
-    def cost(
-        self,
-        prev_output_tokens: Tensor,
-        encoder_out: EncoderOut,
-        target: Tensor,
-        label_smoothing: float,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Return the cost of the correct words, without ever storing all logits.
-
-        Args:
-            prev_output_tokens, target: words, ``(batch, target)``.
-
-        Returns:
-            the summed cost of all words but padding, their summed -log p, and the alignment
-            weights, ``(batch, target, source)``, or None.
-        """
-        t, alpha = self.features(prev_output_tokens, encoder_out)
-        words = target.flatten()
-        present = words.ne(self.dictionary.pad())
-        return *self.network.cost(t.flatten(0, 1), words, label_smoothing, present), alpha
-
     def extract_features(
         self,
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut | None = None,
         incremental_state: dict | None = None,
         posterior: bool = False,
-        **_,
+        **_: object,
     ) -> tuple[Tensor, dict]:
         """Like ``forward``, but return t_i, ``(batch, target, l)``, instead of logits."""
         if incremental_state is not None:
@@ -84,11 +77,6 @@ class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
         steps = self.get_incremental_state(incremental_state, "steps")
         if steps is not None:
             steps.select(new_order)
-
-    @in_compute_dtype
-    def backend(self) -> Backend:
-        """Return the decoder's backend, see ``paper.network.Decoder.backend``."""
-        return self.network.backend
 
     def max_positions(self) -> int:
         return ANY_LENGTH

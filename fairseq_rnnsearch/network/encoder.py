@@ -1,13 +1,14 @@
 """From source words to annotations (section 3.2, appendix A.2.1)."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels import Direction, RunByBackend
+from fairseq_rnnsearch.network.embedded_words import embed_words
+from fairseq_rnnsearch.network.precision import in_compute_dtype
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
-from fairseq_rnnsearch.paper.network.embedded_words import embed_words
 
 
 class EncodedSource(NamedTuple):
@@ -26,35 +27,68 @@ class EncodedSource(NamedTuple):
     summary: Tensor
 
 
+class EncoderOut(NamedTuple):
+    """What the encoder passes to the decoder.
+
+    Attributes:
+        source: one row per sentence, whatever rows a search selects.
+        sentences: ``(rows,)``, the row of ``source`` that each row or hypothesis translates; None,
+            before a search selects any: each its own.
+    """
+
+    source: EncodedSource
+    sentences: Tensor | None = None
+
+    def select(self, new_order: Tensor) -> "EncoderOut":
+        """Return the rows in a new order, without copying ``source``."""
+        if self.sentences is not None:
+            new_order = self.sentences.index_select(0, new_order)
+        return EncoderOut(self.source, new_order)
+
+    def by_row(self) -> EncodedSource:
+        """Return the sentence of each row."""
+        if self.sentences is None:
+            return self.source
+        return EncodedSource(*(part.index_select(0, self.sentences) for part in self.source))
+
+
 class Encoder(RunByBackend):
     """The bidirectional encoder of RNNsearch, or the forward one of RNNencdec.
 
     Args:
-        words: size of the source dictionary.
+        dictionary: the source symbols; it has a length and ``pad()``.
         embedding_size: m.
         hidden_size: n, per direction.
         bidirectional: false for RNNencdec.
         dropout: probability of dropping an element of an embedded word, while training.
         kernels: what runs the time loops, one of ``kernels.KERNELS``.
+        compute_dtype: the type of the operands of products, see ``network.precision``.
     """
 
     def __init__(
         self,
-        words: int,
+        dictionary: Any,
         embedding_size: int,
         hidden_size: int,
         *,
         bidirectional: bool = True,
         dropout: float = 0.0,
         kernels: str = "auto",
+        compute_dtype: str = "float32",
     ) -> None:
         super().__init__(kernels)
-        self.embedding = BiasedEmbedding(words, embedding_size)
+        self.dictionary, self.compute_dtype = dictionary, compute_dtype
+        self.embedding = BiasedEmbedding(len(dictionary), embedding_size)
         self.forward_unit = GatedUnit(embedding_size, hidden_size)
         self.backward_unit = GatedUnit(embedding_size, hidden_size) if bidirectional else None
         self.embedding_dropout = nn.Dropout(dropout)
 
-    def forward(self, words: Tensor, padding: Tensor) -> EncodedSource:
+    @in_compute_dtype
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_) -> EncoderOut:
+        """Encode word numbers, ``(batch, source)``, padded on either side."""
+        return EncoderOut(self.encode(src_tokens, src_tokens.eq(self.dictionary.pad())))
+
+    def encode(self, words: Tensor, padding: Tensor) -> EncodedSource:
         """Encode sentences.
 
         Padding may be on either side: it never changes a state.

@@ -1,5 +1,6 @@
 """The whole model: RNNsearch, or RNNencdec, with the checks of its parameters."""
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,32 +9,42 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.data.dictionary_file import file_of
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.model.precision import round_matrices
-from fairseq_rnnsearch.model.sides import DecoderSide, EncoderSide
-from fairseq_rnnsearch.paper.network import Decoder, Encoder
+from fairseq_rnnsearch.network.decoder import Decoder
+from fairseq_rnnsearch.network.encoder import Encoder
+from fairseq_rnnsearch.network.precision import round_matrices
+
+_OLDER = re.compile(r"^(encoder|decoder)\.network\.")
 
 
-def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder, Decoder]:
+def networks_of(
+    cfg: Any,
+    source: Any,
+    target: Any,
+    encoder_class: type[Encoder] = Encoder,
+    decoder_class: type[Decoder] = Decoder,
+) -> tuple[Encoder, Decoder]:
     """Build both networks, their parameters not yet initialised.
 
     Args:
         cfg: `ModelOptions`, or fairseq's configuration with the same names.
-        source_words, target_words: sizes of the dictionaries.
+        source, target: dictionaries.
+        encoder_class, decoder_class: such as fairseq's view of them.
     """
     embedding_dropout, readout_dropout = (
         cfg.dropout if part is None else part
         for part in (cfg.embedding_dropout, cfg.readout_dropout)
     )
-    encoder = Encoder(
-        source_words,
+    encoder = encoder_class(
+        source,
         cfg.encoder_embed_dim,
         cfg.encoder_hidden_size,
         bidirectional=not cfg.fixed_context,
         dropout=embedding_dropout,
         kernels=str(cfg.kernels),
+        compute_dtype=str(cfg.compute_dtype),
     )
-    decoder = Decoder(
-        target_words,
+    decoder = decoder_class(
+        target,
         cfg.decoder_embed_dim,
         cfg.decoder_hidden_size,
         summary_size=cfg.encoder_hidden_size,
@@ -45,6 +56,7 @@ def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder
         embedding_dropout=embedding_dropout,
         readout_dropout=readout_dropout,
         kernels=str(cfg.kernels),
+        compute_dtype=str(cfg.compute_dtype),
     )
     return encoder, decoder
 
@@ -57,11 +69,17 @@ def own_part(model: nn.Module) -> str | None:
     return None
 
 
-class TranslationModel:
-    """What fairseq's model and `PlainModel` have in common."""
+def current_names(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return parameters under today's names; until d09b774 they began with "encoder.network."."""
+    return {_OLDER.sub(r"\1.", name): value for name, value in parameters.items()}
 
-    encoder: EncoderSide
-    decoder: DecoderSide
+
+class TranslationModel(nn.Module):
+    """RNNsearch, or RNNencdec with ``fixed_context``; translates and aligns without fairseq."""
+
+    def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
+        super().__init__()
+        self.encoder, self.decoder = encoder, decoder
 
     def forward(
         self,
@@ -74,6 +92,12 @@ class TranslationModel:
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, **options)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, **options)
 
+    def get_normalized_probs(
+        self, net_output: tuple, log_probs: bool, sample: dict | None = None
+    ) -> Tensor:
+        """See ``Decoder.get_normalized_probs``."""
+        return self.decoder.get_normalized_probs(net_output, log_probs, sample)
+
     def compute_in(self, compute_dtype: str) -> None:
         """Set the type of the operands of matrix products, before ``round_matrices``."""
         for side in (self.encoder, self.decoder):
@@ -85,12 +109,13 @@ class TranslationModel:
             round_matrices(side)
 
     def checked(self, state_dict: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return a checkpoint's parameters, after checking them.
+        """Return a checkpoint's parameters under today's names, after checking them.
 
         Raises:
             UserError: if the checkpoint's dictionaries have other sizes, or its parameters are not
                 all finite.
         """
+        state_dict = current_names(state_dict)
         # first the sum: it is soon known, and not finite if any number is not
         broken = [
             name
@@ -103,7 +128,7 @@ class TranslationModel:
                 f"{broken[0]} first: take a checkpoint from before training went wrong"
             )
         for side, network in (("encoder", self.encoder), ("decoder", self.decoder)):
-            trained = state_dict.get(f"{side}.network.embedding.weight")
+            trained = state_dict.get(f"{side}.embedding.weight")
             words = len(network.dictionary)
             if trained is not None and trained.size(0) != words:
                 language = "source" if side == "encoder" else "target"
@@ -114,41 +139,3 @@ class TranslationModel:
                     "the checkpoint was trained with"
                 )
         return state_dict
-
-
-class _PlainSide(nn.Module):
-    def __init__(self, dictionary: Any) -> None:
-        super().__init__()
-        self.dictionary = dictionary
-
-
-class _PlainEncoder(EncoderSide, _PlainSide):
-    pass
-
-
-class _PlainDecoder(DecoderSide, _PlainSide):
-    def forward(
-        self, prev_output_tokens: Tensor, encoder_out: Any, posterior: bool = False, **_
-    ) -> tuple[Tensor, dict]:
-        """Return logits ``(batch, target, words)`` and ``{"attn": [weights]}``, or None."""
-        t, alpha = self.features(prev_output_tokens, encoder_out, posterior)
-        return self.output_layer(t), {"attn": None if alpha is None else [alpha]}
-
-
-class PlainModel(TranslationModel, nn.Module):
-    """A model for translating and aligning, which needs no fairseq.
-
-    Args:
-        cfg: `ModelOptions`.
-        source, target: dictionaries.
-    """
-
-    def __init__(self, cfg: Any, source: Any, target: Any) -> None:
-        super().__init__()
-        encoder, decoder = networks_of(cfg, len(source), len(target))
-        self.encoder = _PlainEncoder(source, encoder, str(cfg.compute_dtype))
-        self.decoder = _PlainDecoder(target, decoder, str(cfg.compute_dtype))
-
-    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
-        """See `DecoderSide`."""
-        return self.decoder.get_normalized_probs(net_output, log_probs, sample)
