@@ -26,7 +26,7 @@ ALLOWED = {
     "kernels": {"c_library", "devices", "paper.equations"},
     "paper.batch_order": set(),
     "network": {"arguments", "data", "kernels", "paper.equations"},
-    "runs": {"data", "devices", "import_hook"},
+    "runs": {"data", "devices", "import_hook", "network"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures"},
     "decoding": {"c_library"},

@@ -31,6 +31,7 @@ from fairseq_rnnsearch.data.removed_options import drop_removed
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.errors import UserError, as_text, reason
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
+from fairseq_rnnsearch.network.translation_model import current_names
 
 CONFIG, CARD = "config.json", "README.md"
 _SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
@@ -248,7 +249,7 @@ def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> 
             model = TranslationModel(*networks_of(ModelOptions(**facts.options), source, target))
         with safe_open(path / PARAMETERS, "pt") as file:
             names = [name for name in file.keys() if not name.endswith(_SCALE)]  # noqa: SIM118
-            parameters = {name: _values(file, name) for name in names}
+            parameters = current_names({name: _values(file, name) for name in names})
         model.load_state_dict(model.checked(parameters), assign=True)
     except (ValueError, TypeError, RuntimeError, SafetensorError) as problem:
         raise UserError(

@@ -71,6 +71,8 @@ def own_part(model: nn.Module) -> str | None:
 
 def current_names(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return parameters under today's names; until d09b774 they began with "encoder.network."."""
+    if "encoder.network.embedding.bias" not in parameters:  # of today, or not of this model
+        return dict(parameters)
     return {_OLDER.sub(r"\1.", name): value for name, value in parameters.items()}
 
 
@@ -109,13 +111,12 @@ class TranslationModel(nn.Module):
             round_matrices(side)
 
     def checked(self, state_dict: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """Return a checkpoint's parameters under today's names, after checking them.
+        """Return a checkpoint's parameters, after checking them.
 
         Raises:
             UserError: if the checkpoint's dictionaries have other sizes, or its parameters are not
                 all finite.
         """
-        state_dict = current_names(state_dict)
         # first the sum: it is soon known, and not finite if any number is not
         broken = [
             name

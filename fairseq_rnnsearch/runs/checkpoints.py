@@ -30,6 +30,7 @@ from omegaconf import OmegaConf
 from fairseq_rnnsearch.data.removed_options import drop_removed
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
 from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.network.translation_model import current_names
 
 _LONGEST_NAME = 500  # characters of a class, with its module
 ADVICE = "; an older checkpoint may be whole"
@@ -56,7 +57,17 @@ def read_checkpoint(path: str | os.PathLike[str], *, whole: bool = True) -> Any:
         verify(path)
     with _explained(path), torch.serialization.safe_globals(_OLDER):
         mapped = not whole and zipfile.is_zipfile(path)
-        return torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        state = torch.load(path, map_location="cpu", weights_only=True, mmap=mapped)
+        return _with_current_names(state) if isinstance(state, dict) else state
+
+
+def _with_current_names(state: dict[str, Any]) -> dict[str, Any]:
+    """Rename the parameters of a checkpoint of this package's models, in place."""
+    extra_state = state.get("extra_state")
+    for parts, name in ((state, "model"), (extra_state, "ema")):
+        if isinstance(parts, dict) and isinstance(parts.get(name), dict):
+            parts[name] = current_names(parts[name])
+    return state
 
 
 def verify(path: str | os.PathLike[str]) -> None:

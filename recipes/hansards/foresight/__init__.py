@@ -23,7 +23,6 @@ from fairseq_rnnsearch.kernels import DecoderSteps
 from fairseq_rnnsearch.network import EncodedSource
 from fairseq_rnnsearch.network.decoder import Positions
 from fairseq_rnnsearch.network.embedded_words import embed_words
-from fairseq_rnnsearch.network.translation_model import current_names
 from fairseq_rnnsearch.paper.equations import AlignmentModel
 from fairseq_rnnsearch.paper.equations.linear import linear
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
@@ -95,7 +94,7 @@ class ForesightModel(RNNSearchModel):
 
     def load_state_dict(self, state_dict, *args, **options) -> object:
         """Load a model with or without target foresight."""
-        state_dict = {V_A: torch.zeros_like(self.get_parameter(V_A)), **current_names(state_dict)}
+        state_dict = {V_A: torch.zeros_like(self.get_parameter(V_A)), **state_dict}
         return super().load_state_dict(state_dict, *args, **options)
 
 
