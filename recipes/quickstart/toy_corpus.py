@@ -101,7 +101,6 @@ PLACES = [("in", "dans"), ("near", "près de"), ("behind", "derrière"), ("in fr
 CONJUNCTIONS = [("and", "et"), ("but", "mais"), ("because", "parce que"), ("when", "quand")]
 BE = [("is", "are", "est", "sont"), ("was", "were", "était", "étaient")]
 VOWEL = "(?=[aeiouyhàâéèêîôœ])"  # no h here is aspirated
-
 Sentence = namedtuple("Sentence", "english french")
 SHOWN = """the young woman buys a red car near the white church .
 la jeune femme achète une voiture rouge près de l' église blanche .
@@ -159,7 +158,7 @@ class Sampler(random.Random):
 
     def word(self, words: list) -> list:
         """Draw a word; as in any text, some are rare."""
-        return self.choices(words, [1 / (1 + rank) for rank in range(len(words))])[0]
+        return self.choices(words, [(1 + rank) ** -1.3 for rank in range(len(words))])[0]
 
     def sentence(self) -> Sentence:
         """Draw one sentence, of any length."""
@@ -249,7 +248,6 @@ class Sampler(random.Random):
             after.append(self.word(fitting(AFTER, group)))
         english = " ".join([*(adjective[0] for adjective in before + after), english])
         before, after = ([agree(a, gender, several) for a in side] for side in (before, after))
-
         one, more, le, la, les = self.choice(DETERMINERS).split()
         if one == "a" and ((definite and several) or group == "drink"):
             one, more, le, la, les = DETERMINERS[0].split()
