@@ -68,7 +68,7 @@ def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
         words = words[present]
         return [torch.nn.functional.cross_entropy(logits, words, reduction="sum")] * 2
 
-    model.decoder.cost = cost
+    model.decoder.output_cost = cost
     caplog.clear()
     assert not torch.isfinite(update(task, model, criterion, ours))
     assert "sentence 170 of 3 has no finite gradient" in caplog.text

@@ -7,9 +7,8 @@ elided forms are words of their own ("l' homme n' aime pas ..."). The same seed 
 files. Only the standard library is used.
 
 The French side is a function of the English side, so that a perfect model scores 100 BLEU. What it
-has to learn is what separates the two languages: gender and number agreement, adjectives after
-the noun, elision, contraction (au, du), negation in two parts, do-support, object pronouns
-before the verb, participles that agree, possessors after the possessed.
+has to learn is what separates the two: gender and number, adjectives after the noun, elision,
+contraction (au, du), negation, do-support, clitics, participles that agree, possessors.
 """
 
 import argparse
@@ -156,10 +155,6 @@ def sentence(english: str, french: str, mark: str = ".") -> Sentence:
 class Sampler(random.Random):
     """Draws sentences and their parts in both languages; the same seed draws the same ones."""
 
-    def word(self, words: list) -> list:
-        """Draw a word; as in any text, some are rare."""
-        return self.choices(words, [(1 + rank) ** -1.3 for rank in range(len(words))])[0]
-
     def sentence(self) -> Sentence:
         """Draw one sentence, of any length."""
         kind = self.random()
@@ -170,7 +165,7 @@ class Sampler(random.Random):
         if kind < 0.7:  # the man is not happy
             group = self.choice(NOUNS)[0]
             subject = self.noun_phrase(group)
-            adjective = self.word(fitting(BEFORE + AFTER, group))
+            adjective = self.choice(fitting(BEFORE + AFTER, group))
             form = agree(adjective, subject.gender, subject.several)
             return self.being(subject, adjective[0], form)
         if kind < 0.78:
@@ -186,13 +181,13 @@ class Sampler(random.Random):
             is_, est = f"{is_} not", f"ne {est} pas"
         return sentence(f"{subject.english} {is_} {english}", f"{subject.french} {est} {french}")
 
-    def clause(self, short: bool = False, question: bool = False) -> tuple[str, str]:
-        """Draw a subject, a verb, perhaps an object and what follows."""
-        objects, verb = self.word(VERBS)
+    def clause(self, short=False, question=False, subject: Phrase | None = None) -> tuple[str, str]:
+        """Draw a subject if there is none, a verb, perhaps an object and what follows."""
+        objects, verb = self.choice(VERBS)
         (base, _, particle), (infinitive, _, joins) = (verb[i].partition(":") for i in (0, 2))
         stem = infinitive[:-2]
         finite, finites, participle = verb[3:] or (f"{stem}e", f"{stem}ent", f"{stem}é")
-        subject, target, more = self.subject(), Phrase(), ("", "")
+        subject, target, more = subject or self.subject(), Phrase(), ("", "")
         negative = not question and self.random() < 0.25
         if objects == "that":
             said = self.clause(short=True)
@@ -206,7 +201,6 @@ class Sampler(random.Random):
             more = f"to {person.english}", f"à {person.french}"
         elif objects != "that" and not short and self.random() < 0.3:
             more = self.place()
-
         past, auxiliary = self.random() < 0.3, ""
         main = verb[1] if past else base if subject.several else with_s(base)
         if negative or question:
@@ -231,21 +225,27 @@ class Sampler(random.Random):
     def subject(self) -> Phrase:
         if self.random() < 0.3:
             return self.choice(SUBJECTS)
-        return self.noun_phrase(self.choice(("person", "person", "animal")))
+        noun = self.noun_phrase(self.choice(("person", "person", "animal")))
+        if self.random() < 0.65:
+            return noun
+        who = noun._replace(english=f"{noun.english} who", french=f"{noun.french} qui")
+        english, french = self.clause(short=True, subject=who)
+        return noun._replace(english=english, french=french)
 
     def noun_phrase(self, groups: str, definite: bool = False, negative: bool = False) -> Phrase:
         """Draw a noun with its determiner, adjectives and owner; if definite, without "some"."""
-        nouns = [(group, noun) for group, noun in NOUNS if group in groups.split()]
-        group, (english, french, gender) = self.word(nouns)
+        group, (english, french, gender) = self.choice(
+            [(group, noun) for group, noun in NOUNS if group in groups.split()]
+        )
         english, _, english_plural = english.partition("/")
         several = group != "drink" and self.random() < 0.3
         if several:
             english, french = english_plural or with_s(english), plural(french)
         before, after = [], []
         if self.random() < 0.22:
-            before.append(self.word(fitting(BEFORE, group)))
+            before.append(self.choice(fitting(BEFORE, group)))
         if self.random() < (0.2 if before else 0.45):
-            after.append(self.word(fitting(AFTER, group)))
+            after.append(self.choice(fitting(AFTER, group)))
         english = " ".join([*(adjective[0] for adjective in before + after), english])
         before, after = ([agree(a, gender, several) for a in side] for side in (before, after))
         one, more, le, la, les = self.choice(DETERMINERS).split()
