@@ -4,24 +4,35 @@
         --task alignment_heatmap --criterion alignment_heatmap --optimizer rnnsearch_adadelta
 
 Importing the package registers the architectures, the task, the criterion and the optimizer with
-fairseq, as soon as that is imported, and changes nothing else (see ``registration``). ``load``
-gives a trained model to Python; ``check`` compares other code with the authors' numbers.
+fairseq, and changes nothing else. If fairseq is not imported yet, this waits until somebody imports
+it. ``load`` gives a trained model to Python; ``check`` compares other code with the authors'
+numbers.
 """
 
 from typing import TYPE_CHECKING
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.plugin.registration import register_with_fairseq
+from fairseq_rnnsearch.import_hook import when_imported
 
 if TYPE_CHECKING:
+    from fairseq_rnnsearch.commands.loading import load
+    from fairseq_rnnsearch.commands.translator import Translation, Translator
     from fairseq_rnnsearch.conformance import check
-    from fairseq_rnnsearch.inference.loading import load
-    from fairseq_rnnsearch.inference.translator import Translation, Translator
 
 __version__ = "0.1.0"
 __all__ = ["Translation", "Translator", "UserError", "check", "load"]
 
-register_with_fairseq()
+
+def _register() -> None:
+    # each import registers a part with fairseq
+    from fairseq_rnnsearch.plugin import adadelta, architectures, criterion, task  # noqa: F401
+    from fairseq_rnnsearch.runs import mends
+
+    # it fills in defaults before it calls anything of a --user-dir without tasks/
+    when_imported("fairseq_cli.hydra_train", mends.mend_fairseq)
+
+
+when_imported("fairseq", _register)
 
 
 def __dir__() -> list[str]:
@@ -36,6 +47,6 @@ def __getattr__(name: str) -> object:
         from fairseq_rnnsearch import conformance
 
         return conformance.check
-    from fairseq_rnnsearch.inference import loading, translator
+    from fairseq_rnnsearch.commands import loading, translator
 
     return vars(loading if name == "load" else translator)[name]

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch.command_line import parser_of, program
-from fairseq_rnnsearch.plugin import option_list
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
 OVERVIEW = """\
@@ -43,10 +42,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     elif chosen.what == "versions":
         _print_versions()
     else:  # these import fairseq, which makes torch warn
-        from fairseq_rnnsearch.inference.command_options import show_warnings
+        from fairseq_rnnsearch.commands.command_options import show_warnings
 
         show_warnings()
         if chosen.what == "options":
+            from fairseq_rnnsearch.plugin import option_list
+
             print(option_list.as_markdown() if chosen.markdown else option_list.as_text())
         else:
             from fairseq_rnnsearch.runs import mends

@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     languages = options.source_lang, options.target_lang
     if len(set(languages)) == 1:
         raise UserError("--source-lang and --target-lang must differ: each names a dictionary")
-    from fairseq_rnnsearch.plugin.authors_parameters import import_parameters  # imports fairseq
+    from fairseq_rnnsearch.models.authors_parameters import import_parameters  # imports fairseq
 
     words = options.source_words, options.target_words
     import_parameters(options.params, options.out, *words, languages)

@@ -177,7 +177,7 @@ train_logged() {
         [[ ${!place} != --max-epoch ]] || epochs=${@:place+1:1}
     done
     "$@" 2>&1 | tee -a -- "$file" |
-        python -P -m fairseq_rnnsearch.training.progress "$updates" "$epochs" ||
+        python -P -m fairseq_rnnsearch.train.progress "$updates" "$epochs" ||
         status=${PIPESTATUS[0]}
     ((status == 0)) || show_end "$file"
     ! tail -n 5 -- "$file" | grep -q 'Stopped by SIGUSR1' || exit 138

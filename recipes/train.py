@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.training.__main__ import main
+from fairseq_rnnsearch.train.__main__ import main
 
 RUNS = Path(__file__).resolve().parents[1] / "runs"
 

@@ -206,7 +206,7 @@ _WATCHING = """
 import json
 import os
 
-from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapTask
+from fairseq_rnnsearch.plugin.task import AlignmentHeatmapTask
 
 
 def watch(name):

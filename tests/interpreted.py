@@ -20,7 +20,7 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.kernels import BACKENDS, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding
-from fairseq_rnnsearch.plugin.optim.one_pass import OnePassAdadelta
+from fairseq_rnnsearch.plugin.one_pass_adadelta import OnePassAdadelta
 
 REFERENCE, GPU = BACKENDS["reference"], BACKENDS["gpu"]
 TYPES = ((torch.float32, 2e-5), (torch.bfloat16, 0.3))
@@ -31,7 +31,7 @@ EXACT = ((torch.float64, 1e-7),)
 def make_blocks_small():
     """Let rows of 17 numbers have whole blocks and a rest."""
     from fairseq_rnnsearch.kernels.gpu import attention, fused_cost, products, word_vectors
-    from fairseq_rnnsearch.plugin.optim import fused_adadelta
+    from fairseq_rnnsearch.plugin import fused_adadelta
 
     products.K_BYTES, products.PROGRAMS, products.WIDTH = 128, 4, 8  # 16 numbers of float64
     products.ROWS = 4
@@ -178,7 +178,7 @@ def adadelta(sound, factor=None):
 
     With a factor torch's has a gradient that was multiplied before.
     """
-    from fairseq_rnnsearch.plugin.optim import fused_adadelta
+    from fairseq_rnnsearch.plugin import fused_adadelta
 
     torch.manual_seed(0)
     start = [torch.randn(37, 41), torch.randn(5), torch.randn(2, 256)]
@@ -202,7 +202,7 @@ def adadelta(sound, factor=None):
 
 def norm():
     """Of tensors that end within a block, at its end, in the second, and begin anywhere."""
-    from fairseq_rnnsearch.plugin.optim import fused_adadelta
+    from fairseq_rnnsearch.plugin import fused_adadelta
 
     torch.manual_seed(0)
     gradients = [torch.randn(size) for size in (5, 256, 257, 1)]

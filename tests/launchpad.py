@@ -192,7 +192,7 @@ class Launchpad:
         """Run one of fairseq's commands, a module, or Python with ``-c``, and wait for its end.
 
         Args:
-            command: such as "fairseq-generate", "fairseq_rnnsearch.inference.align" or "python".
+            command: such as "fairseq-generate", "fairseq_rnnsearch.commands.align" or "python".
             arguments: strings that begin with "-" are cut into words as in a shell.
             stdin: what is typed.
             cwd: the folder in which it begins, instead of the launchpad's.

@@ -12,10 +12,11 @@ from fairseq.data import Dictionary
 from fairseq.models import MODEL_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.plugin.authors_parameters import BY_SYMBOL, PARAMETERS, fairseq_symbols
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
-from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.models.authors_parameters import BY_SYMBOL, PARAMETERS, fairseq_symbols
+from fairseq_rnnsearch.plugin.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.plugin.model import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.task import AlignmentHeatmapTask
+from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
 
 ABLATIONS = Path(__file__).resolve().parents[1] / "recipes" / "ablations"
 PAD, EOS, UNK = 1, 2, 3  # fairseq's numbers in every dictionary

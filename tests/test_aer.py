@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_rnnsearch.alignment.evaluation.__main__ import main
-from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import (
+from fairseq_rnnsearch.align.alignment_error_rate import (
     NO_LINKS,
     Counts,
     bootstrap_interval,
     count_links,
     total,
 )
-from fairseq_rnnsearch.alignment.evaluation.links import SentenceLinks, read_links
-from fairseq_rnnsearch.alignment.evaluation.symmetrisation import symmetrise
+from fairseq_rnnsearch.align.links import SentenceLinks, read_links
+from fairseq_rnnsearch.align.symmetrisation import symmetrise
+from fairseq_rnnsearch.commands.evaluate import main
 from fairseq_rnnsearch.errors import UserError
 
 

@@ -5,8 +5,8 @@ import json
 import pytest
 from test_aer import run
 
-from fairseq_rnnsearch.alignment.evaluation.__main__ import main
-from fairseq_rnnsearch.alignment.evaluation.agreement import read_agreed_links
+from fairseq_rnnsearch.align.agreement import read_agreed_links
+from fairseq_rnnsearch.commands.evaluate import main
 from fairseq_rnnsearch.errors import UserError
 
 END = "</s>"

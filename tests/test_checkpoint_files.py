@@ -21,9 +21,9 @@ from models import build_model, checkpoint_state, dictionary
 from slow_cases import cases
 from test_damaged_files import damaged, many_examples
 
-from fairseq_rnnsearch.data.compatibility import check, describe
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint, verify
+from fairseq_rnnsearch.text.compatibility import check, describe
 
 pytest_plugins = ["trained"]
 pytestmark = pytest.mark.usefixtures("mended")

@@ -8,10 +8,10 @@ import torch
 from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, generate, preprocess, run, train, write_text
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.data.model_folders import folder_of
+from fairseq_rnnsearch.commands.align import _symmetrised
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.align import _symmetrised
-from fairseq_rnnsearch.training.__main__ import main as rnnsearch_train
+from fairseq_rnnsearch.models.model_folders import folder_of
+from fairseq_rnnsearch.train.__main__ import main as rnnsearch_train
 
 pytest_plugins = ["trained"]
 
@@ -126,7 +126,7 @@ def test_pairs_that_move_to_another_part_are_noticed(tmp_path):
     cut(45)
     rnnsearch_train([*options, "--dry-run"])
     (tmp_path / "w" / ".done").mkdir(parents=True)
-    from fairseq_rnnsearch.training import __main__ as module
+    from fairseq_rnnsearch.train import __main__ as module
 
     remembered = {}
     with pytest.MonkeyPatch.context() as patch:

@@ -16,7 +16,7 @@ import torch
 from commands import ROOT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch import c_library
+from fairseq_rnnsearch.kernels import c_library
 from fairseq_rnnsearch.kernels.cpu import compiled
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.text.corpus import check_parallel, check_text
 
 WIDE_SPACES = [chr(c) for c in range(128, sys.maxunicode + 1) if chr(c).isspace()]
 

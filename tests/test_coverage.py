@@ -3,7 +3,7 @@
 import pytest
 from fairseq.data import Dictionary
 
-from fairseq_rnnsearch.data.coverage import (
+from fairseq_rnnsearch.text.coverage import (
     Vocabulary,
     WordCount,
     language_name,
@@ -11,7 +11,7 @@ from fairseq_rnnsearch.data.coverage import (
     unknown_words,
     words_of,
 )
-from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.text.plain_text import PlainText
 
 KNOWN = Vocabulary("en", frozenset(("a", "b", "c@@", "d")))
 

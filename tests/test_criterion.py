@@ -11,10 +11,7 @@ from fairseq.logging import metrics
 from models import EOS, PAD, batch_of, build_model, previous, random_model
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.plugin.criterions import (
-    AlignmentHeatmapCriterion,
-)
-from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import attention_statistics
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion, attention_statistics
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 SOURCES = [*models.SOURCES, [4, 4, EOS]]

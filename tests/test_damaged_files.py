@@ -9,11 +9,11 @@ from fairseq.data import Dictionary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairseq_rnnsearch.alignment.evaluation.links import read_links
-from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, write_gallery
-from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.data.dictionary_file import read_dictionary
+from fairseq_rnnsearch.align.links import read_links
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Alignment, read_alignments, write_gallery
+from fairseq_rnnsearch.text.corpus import check_parallel
+from fairseq_rnnsearch.text.dictionary_file import read_dictionary
 
 PIECES = (
     b"\0", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xff\xfe", b"\x1f\x8b", b"\r",

@@ -10,15 +10,15 @@ import torch
 from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
 
-from fairseq_rnnsearch.data.checksums import (
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.preprocessing import with_python_s_sizes
+from fairseq_rnnsearch.text.checksums import (
     check_checksum,
     check_split,
     listed_files,
     write_checksums,
 )
-from fairseq_rnnsearch.data.dictionary_file import read_dictionary
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.preprocessing import with_python_s_sizes
+from fairseq_rnnsearch.text.dictionary_file import read_dictionary
 
 # --- dictionaries -------------------------------------------------------------------------------
 

@@ -122,7 +122,7 @@ def test_installed_commands_do_what_the_warm_ones_do(barely_trained, tmp_path, c
         ("fairseq-interactive", data, f"{model} --beam 2"),
         ("fairseq-validate", data, f"{model} --batch-size 9"),
         (
-            *("python", "-m", "fairseq_rnnsearch.inference.align", barely_trained.checkpoint),
+            *("python", "-m", "fairseq_rnnsearch.commands.align", barely_trained.checkpoint),
             f"--data={data} --source={text}/test.en --target={text}/test.fr",
             f"--out={folder}/align --heatmap-format=pharaoh",
         ),

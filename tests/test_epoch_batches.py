@@ -15,7 +15,7 @@ from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.batch_order import paper_batches
-from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, ResumedIterator
+from fairseq_rnnsearch.plugin.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.runs.resuming import go_on_at
 
 pytest_plugins = ["trained"]

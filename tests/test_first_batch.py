@@ -9,8 +9,8 @@ from models import SOURCES, TARGETS, batch_of, build_model, training_task
 
 from fairseq_rnnsearch import kernels
 from fairseq_rnnsearch.kernels.gpu import GPU
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.tasks.first_batch import check_kernels
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.first_batch import check_kernels
 
 
 class OnThisMachine(GPU):

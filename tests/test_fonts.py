@@ -12,7 +12,7 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib.font_manager import fontManager
 from matplotlib.image import imread
 
-from fairseq_rnnsearch.alignment.figures import draw_heatmap, pictures, save_heatmap
+from fairseq_rnnsearch.figures import draw_heatmap, pictures, save_heatmap
 
 CACHES = pictures.families_of, pictures._installed, pictures._characters, pictures.ink
 

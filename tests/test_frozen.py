@@ -109,7 +109,7 @@ def test_a_folder_of_rnnsearch_train_goes_on(frozen):
     settings |= {"drawn": "2"}
     options = [f"--{name.lower().replace('_', '-')}={value}" for name, value in settings.items()]
     files = ["--source", "text/train.en", "--target", "text/train.fr", "--work", "work"]
-    command = [sys.executable, "-m", "fairseq_rnnsearch.training", *files, *options]
+    command = [sys.executable, "-m", "fairseq_rnnsearch.train", *files, *options]
     ended, log = continued(command, folder / "work")
     assert ended.stderr.count("done before") == 3
     assert "Loaded checkpoint" in log and "begin training epoch 1\n" not in log

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from commands import PACKAGE
 
-from fairseq_rnnsearch.alignment.figures import (
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import (
     Alignment,
     Gallery,
     Look,
@@ -24,8 +25,7 @@ from fairseq_rnnsearch.alignment.figures import (
     text_heatmap,
     write_gallery,
 )
-from fairseq_rnnsearch.alignment.figures.alignment import largest_effect
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.alignment import largest_effect
 
 ALL = ("png", "svg", "pdf", "text", "html", "jsonl", "pharaoh")
 PIECES = Alignment(
@@ -290,7 +290,7 @@ package.__path__ = [{str(PACKAGE)!r}]
 sys.modules["fairseq_rnnsearch"] = package
 from pathlib import Path
 import numpy as np
-from fairseq_rnnsearch.alignment.figures import Alignment, Gallery
+from fairseq_rnnsearch.figures import Alignment, Gallery
 
 with Gallery(Path(sys.argv[1]), ("png", "jsonl")) as gallery:
     for number in range(10**6):

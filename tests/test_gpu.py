@@ -36,13 +36,14 @@ from slow_cases import cases
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fairseq_rnnsearch import plugin
 from fairseq_rnnsearch.decoding.search import beam_search
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.equations import GatedUnit
-from fairseq_rnnsearch.plugin import optim
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin import one_pass_adadelta as one_pass
+from fairseq_rnnsearch.plugin.adadelta import RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadeltaConfig, one_pass
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-6}
@@ -96,8 +97,8 @@ def fused_adadelta(monkeypatch):
 
     stand_in = SimpleNamespace(update=update, norm_of=norm_of)
     monkeypatch.setattr(one_pass, "runs_triton", lambda tensor: tensor.device.type != "cpu")
-    monkeypatch.setitem(sys.modules, "fairseq_rnnsearch.plugin.optim.fused_adadelta", stand_in)
-    monkeypatch.setattr(optim, "fused_adadelta", stand_in, raising=False)
+    monkeypatch.setitem(sys.modules, "fairseq_rnnsearch.plugin.fused_adadelta", stand_in)
+    monkeypatch.setattr(plugin, "fused_adadelta", stand_in, raising=False)
     return norms
 
 

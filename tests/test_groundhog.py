@@ -20,7 +20,7 @@ from oracles import numpy_rnnsearch as oracle
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.groundhog import main
-from fairseq_rnnsearch.plugin.authors_parameters import (
+from fairseq_rnnsearch.models.authors_parameters import (
     fairseq_symbols,
     model_config,
     state_dict_from_groundhog,

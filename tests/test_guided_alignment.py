@@ -20,9 +20,8 @@ from trained import LEARNING
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.decoding.batches import rows_of
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import guided_alignment_cost
-from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion, guided_alignment_cost
+from fairseq_rnnsearch.plugin.guided_alignment import GuidedAlignment
 
 pytest_plugins = ["trained"]
 

@@ -15,15 +15,9 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from PIL.Image import Image
 
-from fairseq_rnnsearch.alignment.figures import (
-    Alignment,
-    draw_heatmap,
-    heatmap,
-    save_heatmap,
-    text_heatmap,
-)
-from fairseq_rnnsearch.alignment.figures.pictures import grey
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Alignment, draw_heatmap, heatmap, save_heatmap, text_heatmap
+from fairseq_rnnsearch.figures.pictures import grey
 
 SOURCE = ["The", "agreement", "on", "the", "European", "Economic", "Area", "</s>"]
 TARGET = ["L'", "accord", "sur", "la", "zone", "économique", "européenne", "</s>", "<unk>"]
@@ -365,7 +359,7 @@ import sys, types
 package = types.ModuleType("fairseq_rnnsearch")  # not its __init__, which asks for fairseq
 package.__path__ = [{str(PACKAGE)!r}]
 sys.modules["fairseq_rnnsearch"] = package
-from fairseq_rnnsearch.alignment.figures import draw_heatmap
+from fairseq_rnnsearch.figures import draw_heatmap
 assert "matplotlib" not in sys.modules
 draw_heatmap(["a"], ["b"], [[1.0]])
 print(sorted({{"matplotlib.pyplot", "torch", "fairseq"}} & set(sys.modules)))

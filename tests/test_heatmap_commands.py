@@ -67,7 +67,7 @@ def typed(learned, tmp_path_factory):
     folder = tmp_path_factory.mktemp("typed")
     return folder, run(
         *(
-            "fairseq_rnnsearch.inference.translate",
+            "fairseq_rnnsearch.commands.translate",
             learned.checkpoint,
             f"--data={learned.corpus.data}",
         ),

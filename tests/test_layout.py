@@ -1,6 +1,7 @@
 """Dependencies point downwards only: read from the source, and run without fairseq."""
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,109 +11,31 @@ import pytest
 PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_rnnsearch"
 NAME = PACKAGE.name
 
-# What the files of a room may import of the package. A room with rooms inside is named by these.
-COMMON = {"command_line", "errors", "files", "__version__"}  # nor does the mathematics need these
-ALLOWED = {
-    "errors": set(),
-    "command_line": set(),
-    "files": set(),
-    "import_hook": set(),
-    "arguments": set(),
-    "c_library": set(),
-    "devices": set(),
-    "data": set(),
-    "conformance": set(),
-    "paper.equations": set(),
-    "kernels": {"c_library", "devices", "paper.equations"},
-    "paper.batch_order": set(),
-    "network": {"arguments", "data", "kernels", "paper.equations"},
-    "runs": {"data", "devices", "import_hook", "network"},
-    "alignment.figures": {"data"},
-    "alignment.evaluation": {"alignment.figures"},
-    "decoding": {"c_library"},
-    "plugin.models": {"network", "runs"},
-    "plugin.generators": {"decoding"},
-    "plugin.optim": {"c_library", "devices", "runs"},
-    "plugin.criterions": {"decoding", "kernels", "plugin.models", "runs"},
-    "plugin.tasks": {
-        *("alignment.figures", "arguments", "data", "decoding", "kernels", "paper.batch_order"),
-        *("plugin.criterions", "plugin.generators", "plugin.models", "runs"),
-    },
-    "tasks": {"plugin.tasks"},
-    "plugin.option_list": {"plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"},
-    "plugin.authors_parameters": {"data", "plugin.models", "runs"},
-    "plugin.registration": {
-        *("import_hook", "plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"),
-        "runs",
-    },
-    "groundhog": {"plugin.authors_parameters"},
-    "inference.work_folder": {"data", "inference.model_folder"},
-    "inference.translation": {"alignment.figures"},
-    "inference.model_folder": {"data", "decoding", "network"},
-    "inference.checkpoint": {
-        *("data", "decoding", "inference.model_folder", "inference.work_folder", "network", "runs"),
-    },
-    "inference.conversion": {
-        *("data", "decoding", "inference.checkpoint", "inference.model_folder"),
-        *("inference.work_folder", "network", "plugin.models", "runs"),
-    },
-    "inference.export": {"arguments", "inference.command_options", "inference.conversion"},
-    "inference.translator": {
-        *("alignment.figures", "arguments", "data", "decoding", "inference.translation"),
-        "plugin.generators",
-    },
-    "inference.loading": {
-        *("arguments", "data", "decoding", "inference.checkpoint"),
-        *("inference.model_folder", "inference.translation", "inference.translator"),
-        "inference.work_folder",
-    },
-    "inference.command_options": {"alignment.figures", "arguments", "data"},
-    "inference.align": {
-        *("alignment.evaluation", "alignment.figures", "data"),
-        *("inference.command_options", "inference.loading", "inference.translation"),
-        "inference.translator",
-    },
-    "inference.tokenizing": {"data"},
-    "inference.translate": {
-        *("alignment.figures", "arguments", "data", "inference.command_options"),
-        *("inference.loading", "inference.translator"),
-    },
-    "training": {"data", "inference.tokenizing", "runs"},
-    "living": {
-        *("alignment.figures", "arguments", "data", "inference.command_options"),
-        *("inference.loading", "inference.model_folder", "inference.translator", "network"),
-    },
-}
-MATHEMATICS = ("paper.equations", "paper.batch_order", "kernels")
+MATHEMATICS = ("paper", "kernels", "network", "decoding")
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}
 # what a model's folder needs; reading a checkpoint imports fairseq on the way
 FOLDERS = (
-    *("network", "decoding", "inference.model_folder", "inference.loading"),
-    *("inference.translator", "inference.translate", "inference.align", "living"),
+    *("models.folder", "commands.loading", "commands.translator", "commands.translate"),
+    *("commands.align", "living"),
 )
-NO_TORCH = ("errors", "command_line", "files", "data", "alignment.figures", "alignment.evaluation")
+NO_TORCH = ("errors", "command_line", "files", "text", "figures", "align", "commands.evaluate")
 FORBIDDEN = {
     **dict.fromkeys((*MATHEMATICS, *FOLDERS, "conformance"), NO_FAIRSEQ),
     **dict.fromkeys(NO_TORCH, NO_FAIRSEQ | {"torch"}),
 }
-ROOMS = {layer.split(".")[0] for layer in ALLOWED if "." in layer}
 
 
-def path_of(layer):
-    return PACKAGE.joinpath(*layer.split("."))
-
-
-def layer_of(dotted):
-    """The layer that a name of the package (without the package's own) belongs to."""
-    parts = dotted.split(".")
-    return ".".join(parts[: 2 if parts[0] in ROOMS else 1])
+def order():
+    """The rooms as the manual lists them: each may import from those before it."""
+    manual = (PACKAGE / "manual" / "extend.md").read_text(encoding="utf-8")
+    listed = manual.partition(f"{NAME}/\n")[2].partition("```")[0]
+    return re.findall(r"^  (\w+)(?:/|\.py) ", listed, re.MULTILINE)
 
 
 def modules(layer):
     """A folder's files, or the one file."""
-    path = path_of(layer)
-    files = [*path.rglob("*.py"), path.with_suffix(".py")]
-    return sorted(path for path in files if path.is_file())
+    path = PACKAGE.joinpath(*layer.split("."))
+    return sorted([*path.rglob("*.py"), *path.parent.glob(f"{path.name}.py")])
 
 
 def imports(path):
@@ -128,38 +51,25 @@ def imports(path):
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-def test_the_table_and_the_folders_are_the_same():
+def test_the_manual_lists_all_rooms_and_the_files_beside_them():
     found = {
-        ".".join(path.relative_to(PACKAGE).with_suffix("").parts)
-        for folder in (PACKAGE, *(PACKAGE / room for room in ROOMS))
-        for path in folder.iterdir()
-        if (path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py"))))
-        and not path.name.startswith("__")
+        path.relative_to(PACKAGE).parts[0].removesuffix(".py") for path in PACKAGE.rglob("*.py")
     }
-    assert found == set(ALLOWED) | ROOMS
+    assert sorted(order()) == sorted([*found - {"__init__", "__main__"}, "pretrained"])
 
 
-@pytest.mark.parametrize("layer", ALLOWED)
-def test_imports_point_downwards(layer):
+@pytest.mark.parametrize("room", order())
+def test_imports_point_backwards(room):
+    before = {"__version__", *order()[: order().index(room) + 1]} - {"pretrained"}
+    for path in modules(room):
+        used = {name.split(".")[1] for name in imports(path) if name.startswith(f"{NAME}.")}
+        assert used <= before, path
+
+
+@pytest.mark.parametrize("layer", FORBIDDEN)
+def test_imports_of_others(layer):
     for path in modules(layer):
-        for name in imports(path):
-            top, _, rest = name.partition(".")
-            if top == NAME:
-                common = set() if layer in MATHEMATICS else COMMON
-                assert layer_of(rest) in ALLOWED[layer] | common | {layer}, f"{path}: {name}"
-            assert top not in FORBIDDEN.get(layer, ()), f"{path}: {name}"
-
-
-def test_the_table_says_no_more_than_the_files_do():
-    """An entry that nothing needs would let a new import pass unseen."""
-    for layer, allowed in ALLOWED.items():
-        used = {
-            layer_of(name.partition(".")[2])
-            for path in modules(layer)
-            for name in imports(path)
-            if name.startswith(f"{NAME}.")
-        }
-        assert not allowed - used, layer
+        assert not {name.partition(".")[0] for name in imports(path)} & FORBIDDEN[layer], path
 
 
 def test_the_kernels_of_a_gpu_and_of_a_cpu_share_what_lies_beside_them():
@@ -170,16 +80,6 @@ def test_the_kernels_of_a_gpu_and_of_a_cpu_share_what_lies_beside_them():
         assert not [name for name in names if f".kernels.{other}" in name]
         used[kind] = {name for name in names if ".kernels.derived." in name}
     assert used["cpu"] == used["gpu"]
-
-
-def test_the_table_has_no_circle():
-    def reach(layer, path=()):
-        assert layer not in path, f"{' -> '.join((*path, layer))}"
-        for below in ALLOWED[layer]:
-            reach(below, (*path, layer))
-
-    for layer in ALLOWED:
-        reach(layer)
 
 
 WITHOUT = """
@@ -199,8 +99,7 @@ for layer in {layers}:
 @pytest.mark.parametrize(
     ("layers", "blocked"),
     [
-        (MATHEMATICS, ["fairseq", "omegaconf", "hydra"]),
-        (FOLDERS, ["fairseq", "omegaconf", "hydra"]),
+        ((*MATHEMATICS, *FOLDERS), ["fairseq", "omegaconf", "hydra"]),
         ((*NO_TORCH, "conformance"), ["fairseq", "torch"]),
     ],
 )

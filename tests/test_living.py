@@ -20,13 +20,11 @@ import torch
 from models import EOS, PAD, build_model, random_model
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText, sentences_in
+from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.decode import decode
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.decoding.search import BeamSearch, Scorer
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.model_folder import quantised
-from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living import living_page
 from fairseq_rnnsearch.living.__main__ import main
@@ -34,8 +32,10 @@ from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.living.text_rules import ranges, text_rules
 from fairseq_rnnsearch.living.training_checkpoints import evenly_in_log_scale
+from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig
+from fairseq_rnnsearch.plugin.model import RNNSearchConfig
+from fairseq_rnnsearch.text.plain_text import TOKENIZERS, PlainText, sentences_in
 
 pytest_plugins = ["trained"]
 

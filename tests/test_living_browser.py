@@ -14,9 +14,9 @@ from test_living import searched
 from test_page import Page, eventually
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.inference.translator import Translator
+from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.living.living_page import write_living_page
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.model import RNNSearchConfig, RNNSearchModel
 
 pytest_plugins = ["trained"]
 

@@ -9,8 +9,8 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.models.authors_parameters import PARAMETERS
 from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
 
 LSTM = arm("long_short_term_memory")
 MODELS = [{"decoder_order": o, "fixed_context": f} for o in DECODER_ORDERS for f in (False, True)]

@@ -14,10 +14,10 @@ from test_network import EXACT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.alignment.figures import Alignment
-from fairseq_rnnsearch.alignment.figures.jsonl import json_line, read_alignments
+from fairseq_rnnsearch.commands import align
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference import align
+from fairseq_rnnsearch.figures import Alignment
+from fairseq_rnnsearch.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.network import DECODER_ORDERS, given_words
 
@@ -195,7 +195,7 @@ def test_an_ensemble_scores_by_the_mean_of_its_probabilities():
 def test_the_command_and_python_give_the_same(option, barely_trained, tmp_path):
     text, out = barely_trained.corpus.text, tmp_path / "aligned"
     run(
-        "fairseq_rnnsearch.inference.align", barely_trained.checkpoint, f"--{option}",
+        "fairseq_rnnsearch.commands.align", barely_trained.checkpoint, f"--{option}",
         f"--data={barely_trained.corpus.data}", f"--out={out} --heatmap-format jsonl",
         f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
     ).ok()  # fmt: skip

@@ -33,9 +33,9 @@ from slow_cases import cases
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import UserError, load
-from fairseq_rnnsearch.inference import conversion
-from fairseq_rnnsearch.inference.conversion import to_folder
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.models import conversion
+from fairseq_rnnsearch.models.conversion import to_folder
+from fairseq_rnnsearch.plugin.model import RNNSearchModel
 
 pytest_plugins = ["trained"]
 
@@ -106,7 +106,7 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
     folder, _ = sharp
     mine, checkpoint = folder / "mine", folder / "checkpoints" / "checkpoint_last.pt"
     (tmp_path / "text").write_text("red house\n")
-    translate = "fairseq_rnnsearch.inference.translate", checkpoint, tmp_path / "text"
+    translate = "fairseq_rnnsearch.commands.translate", checkpoint, tmp_path / "text"
     refused = run(*translate).error()
     said = "the model is of --arch sharp_256, which nothing has registered: give the folder"
     assert refused.startswith(f"checkpoint {checkpoint}: {said}")
@@ -120,7 +120,7 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
     torch.save(state, other := tmp_path / "translation.pt")
     assert said in run(translate[0], other, translate[2]).error()
     assert run(*translate, "--user-dir", mine).ok().out
-    export = "fairseq_rnnsearch.inference.export", checkpoint, "--user-dir", mine
+    export = "fairseq_rnnsearch.commands.export", checkpoint, "--user-dir", mine
     refused = run(*export, "--out", tmp_path / "folder").error()
     assert "a part of its own (the model: SharpModel); a folder" in refused
     assert not (tmp_path / "folder").exists()

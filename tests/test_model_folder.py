@@ -14,12 +14,11 @@ from models import SIZES, SOURCES, batch_of, build_model
 from safetensors.numpy import load_file, save_file
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.data import compatibility
-from fairseq_rnnsearch.data.model_folders import PARAMETERS, folder_of, packaged
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.conversion import to_checkpoint, to_folder
-from fairseq_rnnsearch.inference.model_folder import (
+from fairseq_rnnsearch.living import __main__ as living
+from fairseq_rnnsearch.models.conversion import to_checkpoint, to_folder
+from fairseq_rnnsearch.models.folder import (
     CARD,
     CONFIG,
     Facts,
@@ -28,8 +27,9 @@ from fairseq_rnnsearch.inference.model_folder import (
     read_folder,
     write_folder,
 )
-from fairseq_rnnsearch.living import __main__ as living
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig
+from fairseq_rnnsearch.models.model_folders import PARAMETERS, folder_of, packaged
+from fairseq_rnnsearch.plugin.model import RNNSearchConfig
+from fairseq_rnnsearch.text import compatibility
 
 pytest_plugins = ["trained"]
 
@@ -364,22 +364,22 @@ def test_no_form_keeps_the_rounding_of_the_processor_that_made_it(learned, tmp_p
 
 def test_commands_take_a_folder(learned, tmp_path):
     folder, page = tmp_path / "folder", tmp_path / "page.html"
-    export = "fairseq_rnnsearch.inference.export"
+    export = "fairseq_rnnsearch.commands.export"
     asked = ["--data", learned.corpus.data, "--out", folder, "--licence", "'some licence'"]
     run(export, learned.checkpoint, *asked).ok()
     back = run(export, folder, "--to-checkpoint", tmp_path / "back.pt").ok()
     assert "back.pt" in back.err
     text = learned.corpus.text / "test.en"
-    found = run("fairseq_rnnsearch.inference.translate", folder, text).ok()
-    expected = run("fairseq_rnnsearch.inference.translate", tmp_path / "back.pt", text).ok()
+    found = run("fairseq_rnnsearch.commands.translate", folder, text).ok()
+    expected = run("fairseq_rnnsearch.commands.translate", tmp_path / "back.pt", text).ok()
     assert found.out == expected.out and found.out.count("\n") == len(text.read_text().splitlines())
     validation = learned.corpus.data, TASK, "--cpu --batch-size 9 --path", tmp_path / "back.pt"
     validated = run("fairseq-validate", *validation).ok()
     assert re.search(r" ppl 1(\.\d+)? ", validated.out)  # it has learned its language
     parameters = folder / "model.safetensors"  # which many users give
-    assert run("fairseq_rnnsearch.inference.translate", parameters, text).ok().out == found.out
+    assert run("fairseq_rnnsearch.commands.translate", parameters, text).ok().out == found.out
     pair = ["--source", text, "--target", text.with_suffix(".fr")]
-    run("fairseq_rnnsearch.inference.align", folder, *pair, "--out", tmp_path / "a").ok()
+    run("fairseq_rnnsearch.commands.align", folder, *pair, "--out", tmp_path / "a").ok()
     assert (tmp_path / "a" / "alignments.pharaoh").read_text().count("\n") == len(
         text.read_text().splitlines()
     )

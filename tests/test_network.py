@@ -28,7 +28,7 @@ from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.network.embedded_words import embed_words
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig
+from fairseq_rnnsearch.plugin.model import RNNSearchConfig
 
 MODELS = [
     pytest.param(

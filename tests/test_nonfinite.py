@@ -12,8 +12,8 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.paper.equations import AlignmentModel, alignment_weights
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.tasks.nonfinite import UpdateRecord, name_sentences
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.nonfinite import UpdateRecord, name_sentences
 
 SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]
 TARGETS = [[4, EOS], [5, 6, EOS], [7, EOS]]

@@ -15,7 +15,8 @@ from oracles import numpy_rnnsearch as oracle
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, one_pass
+from fairseq_rnnsearch.plugin import one_pass_adadelta as one_pass
+from fairseq_rnnsearch.plugin.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 START = ([[1.0, -2.0], [0.5, 3.0]], [-1.5, 0.25])
 

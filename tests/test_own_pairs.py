@@ -14,9 +14,9 @@ import pytest
 from commands import run_process
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.training import split
-from fairseq_rnnsearch.training.estimate import describe, duration
-from fairseq_rnnsearch.training.pairs import read_columns, read_two_files
+from fairseq_rnnsearch.train import split
+from fairseq_rnnsearch.train.estimate import describe, duration
+from fairseq_rnnsearch.train.pairs import read_columns, read_two_files
 
 LANGUAGES = ("en", "fr")
 
@@ -113,7 +113,7 @@ def test_repeated_pairs_do_not_enlarge_what_is_held_out(file):
 
 def test_what_is_held_out_follows_from_the_seed_alone(file, monkeypatch):
     """Not from the order of Python's sets, which differs between its processes."""
-    code = "import random; from fairseq_rnnsearch.training.split import hold_out;"
+    code = "import random; from fairseq_rnnsearch.train.split import hold_out;"
     code += "print(hold_out([(f'a {n}', 'b') for n in range(99)], random.Random(1))[1])"
     one, other = (
         run_process([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}).stdout

@@ -21,12 +21,12 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from fairseq_rnnsearch.alignment.figures import Look
-from fairseq_rnnsearch.alignment.figures.alignment import Alignment
-from fairseq_rnnsearch.alignment.figures.page import STYLE, embedded_page
-from fairseq_rnnsearch.alignment.figures.page import Page as AlignmentPage
-from fairseq_rnnsearch.alignment.figures.pictures import grey
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Look
+from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.figures.page import STYLE, embedded_page
+from fairseq_rnnsearch.figures.page import Page as AlignmentPage
+from fairseq_rnnsearch.figures.pictures import grey
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = ("<script>window.ran=1</script>", "</script><script>window.ran=2</script>")

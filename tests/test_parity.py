@@ -23,7 +23,7 @@ from models import (
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
 
-from fairseq_rnnsearch.plugin.authors_parameters import state_dict_from_groundhog
+from fairseq_rnnsearch.models.authors_parameters import state_dict_from_groundhog
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 # The program's 0.1 is a float32 constant, 1.5e-8 (relative) too large, even in its float64 graphs.

@@ -8,9 +8,9 @@ from importlib.metadata import version
 import pytest
 from commands import PACKAGE, ROOT, SCRIPTS, run, run_process
 
-from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
+from fairseq_rnnsearch.commands import tokenizing
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference import tokenizing
+from fairseq_rnnsearch.text.plain_text import PlainText, sentences_in
 
 # the first merges that subword-nmt learns of "low lower lowest"
 CODES = "#version: 0.2\nl o\nlo w</w>\nlo w\nlow e\n"

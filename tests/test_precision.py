@@ -38,7 +38,7 @@ from fairseq_rnnsearch.paper.equations import (
     Memory,
     OutputLayer,
 )
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 SIZES = {"encoder_embed_dim": 24, "encoder_hidden_size": 32, "decoder_embed_dim": 28}

@@ -21,8 +21,8 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.models.authors_parameters import PARAMETERS
 from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
 
 DOT = {"kind": arm("dot"), "decoder_hidden_size": 10}  # twice the 5 of the encoder
 GENERAL = {"kind": arm("general")}

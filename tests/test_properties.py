@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symmetrise
-from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, write_gallery
-from fairseq_rnnsearch.data.corpus import check_text, lines_as_they_come
+from fairseq_rnnsearch.align.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Alignment, read_alignments, write_gallery
 from fairseq_rnnsearch.runs.options import read_value
+from fairseq_rnnsearch.text.corpus import check_text, lines_as_they_come
 
 # the same examples every time; the folder is written anew by each
 settings.register_profile(

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import rdrop
 from fairseq_rnnsearch.kernels.rdrop import rdrop_cost
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 
 pytest_plugins = ["trained"]
 

@@ -5,7 +5,7 @@ import os
 import pytest
 from commands import ROOT, run_process
 
-from fairseq_rnnsearch.training.settings import Naming, Settings, check, in_environment, read
+from fairseq_rnnsearch.train.settings import Naming, Settings, check, in_environment, read
 
 RECIPES = ROOT / "recipes"
 

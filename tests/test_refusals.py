@@ -35,20 +35,17 @@ from models import build_model, training_task
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
-from fairseq_rnnsearch.alignment.evaluation.links import read_links
-from fairseq_rnnsearch.alignment.figures import (
-    Alignment,
-    parse_formats,
-    save_heatmap,
-)
+from fairseq_rnnsearch.align.links import read_links
+from fairseq_rnnsearch.commands import align, export
+from fairseq_rnnsearch.commands.evaluate import main as evaluate
 from fairseq_rnnsearch.conformance.__main__ import main as conformance
 from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
+from fairseq_rnnsearch.figures import Alignment, parse_formats, save_heatmap
 from fairseq_rnnsearch.files import replacing
-from fairseq_rnnsearch.inference import align, checkpoint, export
 from fairseq_rnnsearch.living.__main__ import main as living
+from fairseq_rnnsearch.models import checkpoint
 from fairseq_rnnsearch.runs.options import check_options
-from fairseq_rnnsearch.training.__main__ import main as training
+from fairseq_rnnsearch.train.__main__ import main as training
 
 pytest_plugins = ["trained"]
 pytestmark = pytest.mark.usefixtures("mended")

@@ -17,9 +17,9 @@ from reporting.sentences import known_sentences, read_known_words
 from reporting.tables import Column, Table, escaped, fixed, markdown, span
 from sacrebleu.metrics import BLEU, CHRF
 
-from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
-from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Alignment, write_gallery
+from fairseq_rnnsearch.figures.pictures import save_figure
 
 SOURCE = ["a man rides a horse .", "the zebra sleeps .", "one two three four five six .", "a man ."]
 REFERENCE = "un homme monte un cheval ._le zèbre dort ._un deux trois quatre cinq six ._un homme ."

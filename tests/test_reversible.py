@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from subword_nmt.learn_bpe import learn_bpe
 
-from fairseq_rnnsearch.alignment.figures import Alignment
-from fairseq_rnnsearch.data.plain_text import PlainText
-from fairseq_rnnsearch.data.reversible import join, split
+from fairseq_rnnsearch.figures import Alignment
+from fairseq_rnnsearch.text.plain_text import PlainText
+from fairseq_rnnsearch.text.reversible import join, split
 
 LINES = {
     "Ukrainian": "Моє ім'я — п'ять об'єктів.",
@@ -111,7 +111,7 @@ def test_pictures_show_words_without_the_marks():
 
 def test_files_are_tokenised_and_come_back(tmp_path):
     text = "".join(f"{line}\n" for line in LINES.values())
-    program = ["python", "-m", "fairseq_rnnsearch.inference.tokenizing", "--language", "en"]
+    program = ["python", "-m", "fairseq_rnnsearch.commands.tokenizing", "--language", "en"]
     there = subprocess.run(program, input=text.encode(), capture_output=True, cwd=ROOT)
     back = subprocess.run([*program, "--join"], input=there.stdout, capture_output=True, cwd=ROOT)
     assert back.stdout.decode() == text, back.stderr

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.conversion import to_checkpoint, to_folder
+from fairseq_rnnsearch.models.conversion import to_checkpoint, to_folder
 from fairseq_rnnsearch.runs.beginning import LOCK, lock_and_verify
 
 pytest_plugins = ["trained"]

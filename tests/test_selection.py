@@ -11,8 +11,8 @@ import pytest
 from test_ngram import SlowModel, random_sentences, text_of
 from wmt14 import RECIPE, ROOT
 
-from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.text.plain_text import PlainText
 
 sys.path.insert(0, str(RECIPE))
 

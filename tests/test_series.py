@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from fairseq_rnnsearch.alignment.figures import Alignment
-from fairseq_rnnsearch.alignment.figures.series import Series
+from fairseq_rnnsearch.figures import Alignment
+from fairseq_rnnsearch.figures.series import Series
 
 
 def alignments(sharpness, sentences=2):

@@ -12,22 +12,22 @@ from commands import PACKAGE, ROOT, run_process
 from slow_cases import cases
 
 import fairseq_rnnsearch.__main__
-from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
+from fairseq_rnnsearch.commands import align, export, tokenizing, translate
+from fairseq_rnnsearch.commands import evaluate as evaluation
+from fairseq_rnnsearch.commands.command_options import starting
 from fairseq_rnnsearch.conformance import __main__ as conformance
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference import align, export, tokenizing, translate
-from fairseq_rnnsearch.inference.command_options import starting
 from fairseq_rnnsearch.living import __main__ as living
-from fairseq_rnnsearch.training import __main__ as training
+from fairseq_rnnsearch.train import __main__ as training
 
 # Words that show help, or are mistakes that are found before any work.
 QUICK = {
     "fairseq_rnnsearch": ["", "--help", "optoins"],
     "fairseq_rnnsearch.groundhog": ["--help", "import", "improt"],
-    "fairseq_rnnsearch.inference.translate": ["--help"],
-    "fairseq_rnnsearch.inference.align": ["--help"],
+    "fairseq_rnnsearch.commands.translate": ["--help"],
+    "fairseq_rnnsearch.commands.align": ["--help"],
     "fairseq_rnnsearch.conformance": ["--help", "--list", "--explain no-mask", "--explain no"],
-    "fairseq_rnnsearch.alignment.evaluation": [
+    "fairseq_rnnsearch.commands.evaluate": [
         "--help",
         "raport",
         "aer --gold /nosuch --hypothesis /nosuch",
@@ -63,11 +63,11 @@ def test_every_command_has_help_and_a_version(name, capsys):
 
 HELP = """
 import contextlib, io
-from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluation
+from fairseq_rnnsearch.commands.evaluate import main as evaluation
 from fairseq_rnnsearch.conformance.__main__ import main as conformance
-from fairseq_rnnsearch.inference import align, export, tokenizing, translate
+from fairseq_rnnsearch.commands import align, export, tokenizing, translate
 from fairseq_rnnsearch.living.__main__ import main as living
-from fairseq_rnnsearch.training.__main__ import main as training
+from fairseq_rnnsearch.train.__main__ import main as training
 for main in (align.main, conformance, evaluation, export.main, living, training, translate.main):
     with contextlib.suppress(SystemExit):
         main(["--help"])
@@ -100,7 +100,7 @@ PAGE = """
 import sys
 from pathlib import Path
 import numpy as np
-from fairseq_rnnsearch.alignment.figures import Alignment, Gallery
+from fairseq_rnnsearch.figures import Alignment, Gallery
 with Gallery(Path(sys.argv[1]), ("html", "jsonl")) as gallery:
     gallery.add(Alignment(("a",), ("b",), np.ones((1, 1)), 0))
 print(sys.modules.keys() & {"torch", "fairseq", "matplotlib"} or "")
@@ -116,9 +116,9 @@ class Missing:
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Missing())
-from fairseq_rnnsearch.inference import align, translate
+from fairseq_rnnsearch.commands import align, translate
 from fairseq_rnnsearch.living import __main__ as living
-from fairseq_rnnsearch.training import __main__ as training
+from fairseq_rnnsearch.train import __main__ as training
 
 folder = sys.argv[1]
 source, target = (f"{folder}/text.{language}" for language in ("en", "fr"))

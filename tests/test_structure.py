@@ -163,7 +163,7 @@ def test_importing_the_package_changes_nothing_but_registries():
 def test_importing_the_package_imports_neither_fairseq_nor_torch():
     """In a process of its own, because the warm one has imported both."""
     program = (
-        "import sys, fairseq_rnnsearch, fairseq_rnnsearch.alignment.evaluation\n"
+        "import sys, fairseq_rnnsearch, fairseq_rnnsearch.align\n"
         "print(sys.modules.keys() & {'fairseq', 'torch'})"
     )
     ran = run_process([sys.executable, "-c", program], cwd=ROOT)
@@ -272,7 +272,7 @@ def test_a_process_that_fairseq_starts_is_mended_too():
         "import pickle, sys\n"
         "main = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
         "from fairseq_cli import train\n"
-        "from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapTask\n"
+        "from fairseq_rnnsearch.plugin.task import AlignmentHeatmapTask\n"
         "try:\n"
         "    AlignmentHeatmapTask.load_dictionary('nosuch')\n"
         "except ValueError:\n"

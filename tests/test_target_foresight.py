@@ -23,8 +23,8 @@ from test_network import EXACT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.models.authors_parameters import PARAMETERS
 from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
 
 sys.path.insert(0, str(ROOT / "recipes" / "hansards"))
 
@@ -130,7 +130,7 @@ def test_only_the_alignment_model_is_trained_and_aligns(barely_trained, tmp_path
     assert learns == {name for name in after if ".alignment_model." in name}
     text = corpus.text
     run(
-        "fairseq_rnnsearch.inference.align", checkpoint, f"--data={corpus.data}",
+        "fairseq_rnnsearch.commands.align", checkpoint, f"--data={corpus.data}",
         f"--source={text / 'test.en'} --target={text / 'test.fr'} --user-dir={USER_DIR}",
         f"--out={tmp_path / 'aligned'} --heatmap-format pharaoh",
     ).ok()  # fmt: skip

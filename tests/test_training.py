@@ -17,13 +17,13 @@ from models import SIZES as MODEL_SIZES
 from models import build_model
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.data.plain_text import settings_of, write_settings
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.training import estimate, stages
-from fairseq_rnnsearch.training.__main__ import main
-from fairseq_rnnsearch.training.averaging import write_average
-from fairseq_rnnsearch.training.progress import Progress
-from fairseq_rnnsearch.training.settings import (
+from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
+from fairseq_rnnsearch.train import estimate, stages
+from fairseq_rnnsearch.train.__main__ import main
+from fairseq_rnnsearch.train.averaging import write_average
+from fairseq_rnnsearch.train.progress import Progress
+from fairseq_rnnsearch.train.settings import (
     FIELDS,
     Naming,
     Settings,
@@ -34,13 +34,13 @@ from fairseq_rnnsearch.training.settings import (
     in_environment,
     read,
 )
-from fairseq_rnnsearch.training.split import PARTS
-from fairseq_rnnsearch.training.stages import Training
-from fairseq_rnnsearch.training.steps import Step, Work
-from fairseq_rnnsearch.training.subwords import make_subwords
-from fairseq_rnnsearch.training.train_options import for_settings
+from fairseq_rnnsearch.train.split import PARTS
+from fairseq_rnnsearch.train.stages import Training
+from fairseq_rnnsearch.train.steps import Step, Work
+from fairseq_rnnsearch.train.subwords import make_subwords
+from fairseq_rnnsearch.train.train_options import for_settings
 
-COMMAND = [sys.executable, "-P", "-m", "fairseq_rnnsearch.training"]
+COMMAND = [sys.executable, "-P", "-m", "fairseq_rnnsearch.train"]
 OPTIONS = Naming(False, ("en", "fr"))
 VARIABLES = Naming(True, ("en", "fr"))
 
@@ -375,7 +375,7 @@ def test_a_program_ends_with_a_training_that_is_killed(tmp_path):
         "os.kill(os.getppid(), signal.SIGKILL); time.sleep(60)"
     )
     code = (
-        "from pathlib import Path; from fairseq_rnnsearch.training.steps import Work\n"
+        "from pathlib import Path; from fairseq_rnnsearch.train.steps import Work\n"
         f"work = Work(Path({str(tmp_path / 'work')!r}))\n"
         f"with work.locked():\n    work.run('x', ['-c', {step!r}])\n"
     )

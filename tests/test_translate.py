@@ -16,10 +16,10 @@ import torch
 from commands import generate, run, sides
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.data.line_batches import line_batches
+from fairseq_rnnsearch.commands import export, loading
+from fairseq_rnnsearch.commands.translate import main
 from fairseq_rnnsearch.errors import UsageError, UserError
-from fairseq_rnnsearch.inference import export, loading
-from fairseq_rnnsearch.inference.translate import main
+from fairseq_rnnsearch.text.line_batches import line_batches
 
 pytest_plugins = ["trained"]
 
@@ -43,7 +43,7 @@ def model(work):
 
 def translate(work, *more, **options):
     data = f"--data={work / 'data'}"
-    return run("fairseq_rnnsearch.inference.translate", work, data, *more, "--beam=3", **options)
+    return run("fairseq_rnnsearch.commands.translate", work, data, *more, "--beam=3", **options)
 
 
 TEXT = "Red house.\n\nvast tree bird\n"

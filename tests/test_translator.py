@@ -19,21 +19,21 @@ import torch
 from commands import MODEL, PACKAGE, generate, run, sides, train
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
-from fairseq_rnnsearch.alignment.figures import Alignment
-from fairseq_rnnsearch.alignment.figures.jsonl import json_line
-from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.commands import translation as translation_module
+from fairseq_rnnsearch.commands.align import main as align_main
+from fairseq_rnnsearch.commands.evaluate import main as evaluate
+from fairseq_rnnsearch.commands.translation import Translation
+from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference import checkpoint
-from fairseq_rnnsearch.inference import translation as translation_module
-from fairseq_rnnsearch.inference.align import main as align_main
-from fairseq_rnnsearch.inference.model_folder import read_folder, write_folder
-from fairseq_rnnsearch.inference.translation import Translation
-from fairseq_rnnsearch.inference.translator import Translator
-from fairseq_rnnsearch.inference.work_folder import checkpoint_of
+from fairseq_rnnsearch.figures import Alignment
+from fairseq_rnnsearch.figures.jsonl import json_line
 from fairseq_rnnsearch.kernels import forget
+from fairseq_rnnsearch.models import checkpoint
+from fairseq_rnnsearch.models.folder import read_folder, write_folder
+from fairseq_rnnsearch.models.work_folder import checkpoint_of
 from fairseq_rnnsearch.network import precision
+from fairseq_rnnsearch.text.plain_text import PlainText
 
 pytest_plugins = ["trained"]
 
@@ -562,7 +562,7 @@ def written(folder, pairs):
 
 def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, tmp_path):
     finished = run(
-        "fairseq_rnnsearch.inference.align",
+        "fairseq_rnnsearch.commands.align",
         learned.checkpoint,
         *("--data", learned.corpus.data),
         *written(tmp_path, test_pairs),
@@ -613,7 +613,7 @@ def test_both_directions_are_symmetrised_in_one_command(learned, tmp_path, capsy
 def test_chosen_sentences_keep_their_numbers_also_over_chunks(
     learned, test_pairs, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("fairseq_rnnsearch.inference.align.AT_ONCE", 2)
+    monkeypatch.setattr("fairseq_rnnsearch.commands.align.AT_ONCE", 2)
     align_main(
         [str(learned.checkpoint), "--data", str(learned.corpus.data)]
         + written(tmp_path, test_pairs)

@@ -12,7 +12,7 @@ from commands import ROOT, run_process
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import Translator
-from fairseq_rnnsearch.arguments import ScoringOptions, SearchOptions
+from fairseq_rnnsearch.checks import ScoringOptions, SearchOptions
 
 WHOLE_API = '''
 """All that a user of the package may call from Python."""

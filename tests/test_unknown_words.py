@@ -8,7 +8,7 @@ import pytest
 from fairseq.utils import replace_unk
 from wmt14 import RECIPE
 
-from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
+from fairseq_rnnsearch.figures import Alignment, write_gallery
 
 sys.path.insert(0, str(RECIPE))
 

@@ -13,7 +13,7 @@ import pytest
 from commands import SCRIPTS, run_process
 from wmt14 import DOMAINS, RECIPE, corpus, make_archives, sentences, serving
 
-from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.text.plain_text import PlainText
 
 LANGUAGES = ("en", "fr")
 COMMANDS = "fairseq-preprocess", "fairseq-train", "fairseq-generate", "subword-nmt"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from wmt14 import RECIPE, program
 
-from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.text.plain_text import PlainText
 
 sys.path.insert(0, str(RECIPE))
 

@@ -12,9 +12,9 @@ run in a worker that the page makes from its own text, and in Node:
     model.js            the paper's equations, as in ``paper.equations`` and ``network``
     search.js           beam search, as in ``decoding.search``; forced alignment
     marks.js            tokens as people see them; the page reads it, too
-    text.js             from sentences to tokens and back, as in ``data.plain_text``
+    text.js             from sentences to tokens and back, as in ``text.plain_text``
     engine.js           what the page asks, and the answers, as ``load()`` gives them
 
 What a reader sees and touches is in interface.js, model_view.js, beam_tree.js and glass.js, with
-living.css and living.html; the heatmap is that of the alignment page (``alignment.figures``).
+living.css and living.html; the heatmap is that of the alignment page (``figures``).
 """

@@ -15,15 +15,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.arguments import PAGE_WEIGHTS, count_of
+from fairseq_rnnsearch.checks import PAGE_WEIGHTS, count_of
 from fairseq_rnnsearch.command_line import parser_of, program
-from fairseq_rnnsearch.errors import UsageError, counted
-from fairseq_rnnsearch.inference.command_options import (
+from fairseq_rnnsearch.commands.command_options import (
     add_text_options,
     load_options,
     show_warnings,
     starting,
 )
+from fairseq_rnnsearch.errors import UsageError, counted
 from fairseq_rnnsearch.living.training_checkpoints import MOST_CHECKPOINTS, checkpoints_of
 
 
@@ -43,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         checkpoints = counted(len(options.checkpoint), "checkpoint")
         print(f"{options.training}: reading {checkpoints}", file=sys.stderr)
     with starting():  # torch, which --help need not import
-        from fairseq_rnnsearch.inference.loading import load
+        from fairseq_rnnsearch.commands.loading import load
         from fairseq_rnnsearch.living.living_page import write_living_page
 
     models = [
@@ -65,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _licence(model: str) -> str:
     """Return the licence line of a model's folder."""
-    from fairseq_rnnsearch.data.model_folders import folder_of
-    from fairseq_rnnsearch.inference.model_folder import read_facts
+    from fairseq_rnnsearch.models.folder import read_facts
+    from fairseq_rnnsearch.models.model_folders import folder_of
 
     folder = folder_of(model)
     return read_facts(folder).licence if folder else ""

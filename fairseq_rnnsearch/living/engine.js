@@ -82,7 +82,7 @@ class Engine {
     return sentencesOf(text);
   }
 
-  /** Return a warning that counts and names a text's unknown words, as in data/coverage.py. */
+  /** Return a warning that counts and names a text's unknown words, as in text/coverage.py. */
   warnings(text) {
     const unknown = [];
     let count = 0;

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_rnnsearch.alignment.figures.page import CONTROLS, render_page
-from fairseq_rnnsearch.data.coverage import language_name
-from fairseq_rnnsearch.data.reversible import shown
+from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.page import CONTROLS, render_page
 from fairseq_rnnsearch.files import replacing
-from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.living.text_rules import text_rules
+from fairseq_rnnsearch.text.coverage import language_name
+from fairseq_rnnsearch.text.reversible import shown
 
 _HERE = Path(__file__).parent
 _ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "engine")

@@ -2,7 +2,7 @@
 /*
  * Tokens as people see them, without the marks of tokenisers; for the engine and for the page.
  *
- * JOINER joins a token to its neighbour (data/reversible.py), "@@" ends a piece that goes on.
+ * JOINER joins a token to its neighbour (text/reversible.py), "@@" ends a piece that goes on.
  */
 const JOINER = "\uffed";
 const JOINERS = new RegExp(`^${JOINER}+|${JOINER}+$`, "gu");

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.model_folder import quantised
+from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network.translation_model import TranslationModel, own_part
 
 

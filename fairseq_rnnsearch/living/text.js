@@ -1,6 +1,6 @@
 "use strict";
 /*
- * From sentences to tokens and back, as data/plain_text.py and subword-nmt.
+ * From sentences to tokens and back, as text/plain_text.py and subword-nmt.
  *
  * The splitting into subwords is subword-nmt's (MIT). `rules` come from text_rules.py: the letters of
  * words as ranges for regular expressions, and merges.
@@ -12,7 +12,7 @@ const EDGES = new RegExp(`^[${SPACE}]+|[${SPACE}]+$`, "gu");
 const strip = (text) => text.replace(EDGES, "");
 const words = (text) => text.split(SPACES).filter(Boolean);
 
-// At a new line, and where sentences_in of data/plain_text.py splits a line.
+// At a new line, and where sentences_in of text/plain_text.py splits a line.
 const GERMAN = "Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember";
 const ABBREVIATION = "(?<![\\p{L}\\p{N}_])(?:\\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\\."
   + `|\\p{Nd}\\.(?=[${SPACE}]+(?:${GERMAN}|Jahrhundert)(?!\\p{L}))`;
@@ -54,7 +54,7 @@ function characters(sentence) {
 const sentenceOfCharacters = (tokens) =>
   words(tokens.join("").replaceAll(SPACE_AS_TOKEN, " ")).join(" ");
 
-// --- text that comes back as it was: data/reversible.py --------------------------------------------
+// --- text that comes back as it was: text/reversible.py --------------------------------------------
 
 const ESCAPE = "\uff05";
 const WORD = "\\p{L}\\p{N}\\p{M}\\p{Cf}", SYMBOL = `[^${WORD}${SPACE}]`;

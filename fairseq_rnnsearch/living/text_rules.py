@@ -1,12 +1,12 @@
-"""The rules by which the page tokenises text, the same as in ``data.plain_text``."""
+"""The rules by which the page tokenises text, the same as in ``text.plain_text``."""
 
 import functools
 import sys
 from collections.abc import Iterable
 from typing import Any
 
-from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.text.plain_text import PlainText
 
 
 def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[str]]:

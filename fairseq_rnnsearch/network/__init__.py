@@ -1,7 +1,7 @@
 """The whole network with its dictionaries and options, without fairseq.
 
 ``encoder`` and ``decoder`` hold the parameters, hand their loops over time to ``kernels``, and read
-batches as searches, scorers and fairseq hand them in. ``plugin.models`` gives fairseq its view.
+batches as searches, scorers and fairseq hand them in. ``plugin.model`` gives fairseq its view.
 """
 
 from fairseq_rnnsearch.network.decoder import DECODER_ORDERS, Decoder

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Optional
 
-from fairseq_rnnsearch.arguments import COMPUTE_DTYPES
+from fairseq_rnnsearch.checks import COMPUTE_DTYPES
 from fairseq_rnnsearch.kernels import KERNELS
 from fairseq_rnnsearch.network import DECODER_ORDERS, INITIALIZATIONS
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.data.dictionary_file import file_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network.decoder import Decoder
 from fairseq_rnnsearch.network.encoder import Encoder
 from fairseq_rnnsearch.network.precision import round_matrices
+from fairseq_rnnsearch.text.dictionary_file import file_of
 
 _OLDER = re.compile(r"^(encoder|decoder)\.network\.")
 

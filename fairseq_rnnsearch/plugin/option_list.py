@@ -20,12 +20,10 @@ def parts() -> dict[str, type]:
     """Return each part's dataclass, by the part's name on the command line."""
     import fairseq  # noqa: F401  registers the parts
 
-    from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
-        AlignmentHeatmapCriterionConfig,
-    )
-    from fairseq_rnnsearch.plugin.models import RNNSearchConfig
-    from fairseq_rnnsearch.plugin.optim import RNNSearchAdadeltaConfig
-    from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig
+    from fairseq_rnnsearch.plugin.adadelta import RNNSearchAdadeltaConfig
+    from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterionConfig
+    from fairseq_rnnsearch.plugin.model import RNNSearchConfig
+    from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
 
     return {
         "--arch rnnsearch_50 and the other presets": RNNSearchConfig,

@@ -27,9 +27,9 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.data.removed_options import drop_removed
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
 from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.network.removed_options import drop_removed
 from fairseq_rnnsearch.network.translation_model import current_names
 
 _LONGEST_NAME = 500  # characters of a class, with its module

@@ -13,11 +13,11 @@ from pathlib import Path
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
-from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
-from fairseq_rnnsearch.data.compatibility import check, describe
-from fairseq_rnnsearch.data.corpus import check_parallel, check_text
-from fairseq_rnnsearch.data.plain_text import FILE_NAME, settings_of
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.text.checksums import listed_files, write_checksums
+from fairseq_rnnsearch.text.compatibility import check, describe
+from fairseq_rnnsearch.text.corpus import check_parallel, check_text
+from fairseq_rnnsearch.text.plain_text import FILE_NAME, settings_of
 
 
 def check_and_make_all(

@@ -15,8 +15,8 @@ from omegaconf import DictConfig
 from torch import nn
 
 from fairseq_rnnsearch.command_line import ForeignOutput
-from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
+from fairseq_rnnsearch.text.line_batches import line_batches
 
 # functions that the running program calls at its end
 _ends: ContextVar[list[Callable[[], None]] | None] = ContextVar("ends", default=None)

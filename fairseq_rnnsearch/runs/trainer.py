@@ -26,8 +26,8 @@ from omegaconf.nodes import AnyNode
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from fairseq_rnnsearch.devices import CopiedNumbers
 from fairseq_rnnsearch.errors import UserError, option_of, reason
+from fairseq_rnnsearch.kernels.devices import CopiedNumbers
 from fairseq_rnnsearch.runs import checkpoints
 from fairseq_rnnsearch.runs.options import check_configuration, refuse_half_precision
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training

@@ -1,1 +1,1 @@
-"""Where fairseq looks for the tasks of a ``--user-dir``; ours is in ``plugin.tasks``."""
+"""Where fairseq looks for the tasks of a ``--user-dir``; ours is in ``plugin.task``."""

@@ -5,4 +5,4 @@ name. ``fairseq-hydra-train`` makes no earlier call of ours, and so fairseq is m
 before the save folder is opened.
 """
 
-from fairseq_rnnsearch.plugin.tasks import alignment_heatmap  # noqa: F401
+from fairseq_rnnsearch.plugin import task as alignment_heatmap  # noqa: F401

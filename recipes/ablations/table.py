@@ -20,9 +20,9 @@ from pathlib import Path
 import numpy as np
 from runs import Run, read_runs
 
-from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.pictures import save_figure
 from fairseq_rnnsearch.files import write_text
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

@@ -31,7 +31,7 @@ from sizes import SIZES, Size, dictionary
 
 from fairseq_rnnsearch.files import write_text
 from fairseq_rnnsearch.plugin.generators import StepwiseGenerator
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.model import RNNSearchConfig, RNNSearchModel
 
 BEAM = 12
 CANDIDATES = ("rnnsearch", "bfloat16", "fairseq's generator", "reference", "lstm")

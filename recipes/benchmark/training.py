@@ -9,10 +9,10 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
 from sizes import Size, dictionary, sample
 
-import fairseq_rnnsearch.plugin.criterions
-import fairseq_rnnsearch.plugin.models
-import fairseq_rnnsearch.plugin.optim
-import fairseq_rnnsearch.plugin.tasks  # each registers a part with fairseq
+import fairseq_rnnsearch.plugin.adadelta
+import fairseq_rnnsearch.plugin.criterion
+import fairseq_rnnsearch.plugin.model
+import fairseq_rnnsearch.plugin.task  # each registers a part with fairseq
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 OURS = (

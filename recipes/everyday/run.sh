@@ -30,7 +30,7 @@ write_model() {
     python "$HERE/card.py" --model "$WORK" --data "$WORK/data" --corpus "$WORK/corpus" \
         --part "$EVALUATE" --translations "$WORK/translations/text.$TARGET" --beam "$BEAM" \
         --settings "$WORK/training-settings" --target "$TARGET" >"$WORK/card.md"
-    python -P -m fairseq_rnnsearch.inference.export "$WORK" --data "$WORK/data" \
+    python -P -m fairseq_rnnsearch.commands.export "$WORK" --data "$WORK/data" \
         --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL"
 }
 

@@ -23,9 +23,9 @@ from models import (
 from search import sentences
 from speed import BEAM, TOGETHER, kinds
 
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.model import RNNSearchModel
 
 # of a gradient, the norm of the difference from float64 over the norm
 BOUNDS = {"float64": 1e-9, "float32": 1e-4, "tf32": 1e-2, "bfloat16": 1e-2}

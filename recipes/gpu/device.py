@@ -14,8 +14,8 @@ from torch.utils._pytree import tree_map_only
 
 from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.gpu import GPU
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.model import RNNSearchModel
 
 # a number, one of ``bounded``, or several of them by name
 Measured = float | dict[str, "Measured | str"]

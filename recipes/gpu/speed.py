@@ -9,8 +9,8 @@ from device import Device, Measured, Measurements, bounded, moved, products_in
 from search import lstm, rnnsearch, sentences
 
 from fairseq_rnnsearch.decoding.search.beam_search import _Search
+from fairseq_rnnsearch.plugin.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.plugin.generators import StepwiseGenerator
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 BEAM, TOGETHER = 12, 40
 LAUNCHES = {  # as CUDA's libraries call them

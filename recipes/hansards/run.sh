@@ -46,7 +46,7 @@ binarise() {
 
 # align_text SOURCE-TARGET MODEL TEXT FORMATS OPTION...: aligns sentences by force
 align_text() {
-    python -P -m fairseq_rnnsearch.inference.align "$WORK/checkpoints-$2/checkpoint_best.pt" \
+    python -P -m fairseq_rnnsearch.commands.align "$WORK/checkpoints-$2/checkpoint_best.pt" \
         --user-dir "$HERE/foresight" --data "$WORK/data" \
         --source "$3.${1%-*}" --target "$3.${1#*-}" \
         --out "$PARTIAL" --heatmap-format "$4" --device "$DEVICE" "${@:5}"
@@ -72,7 +72,7 @@ eflomal_align() {
     mkdir -- "$PARTIAL"
     logged "eflomal-$1" eflomal-align -s "$WORK/corpus/$1.en" -t "$WORK/corpus/$1.fr" \
         -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh" "${@:2}"
-    python -P -m fairseq_rnnsearch.alignment.evaluation symmetrise --method grow-diag-final-and \
+    python -P -m fairseq_rnnsearch.commands.evaluate symmetrise --method grow-diag-final-and \
         --forward "$PARTIAL/en-fr.pharaoh" --inverse "$PARTIAL/fr-en.pharaoh" >"$PARTIAL/joined"
 }
 
@@ -113,7 +113,7 @@ choose_own_text() {
 # join_own_links: where the posterior weights of both directions, multiplied, agree
 join_own_links() {
     mkdir -- "$PARTIAL"
-    python -P -m fairseq_rnnsearch.alignment.evaluation symmetrise --agreement product \
+    python -P -m fairseq_rnnsearch.commands.evaluate symmetrise --agreement product \
         --method intersection --forward "$WORK/own-weights-en-fr/alignments.jsonl" \
         --inverse "$WORK/own-weights-fr-en/alignments.jsonl" >"$PARTIAL/en-fr"
     same_length "$PARTIAL/en-fr" "$WORK/own-text/text.en"
@@ -200,7 +200,7 @@ score() {
     local gold=$1 comment=$2 file
     shift 2
     file="$WORK/logs/aer-$(basename -- "$gold")-${comment// /-}.log"
-    python -P -m fairseq_rnnsearch.alignment.evaluation aer --gold "$gold" "$@" \
+    python -P -m fairseq_rnnsearch.commands.evaluate aer --gold "$gold" "$@" \
         --bootstrap "$RESAMPLES" >"$file"
     awk -v comment="$comment" '
         BEGIN { printf "%-28s", comment }

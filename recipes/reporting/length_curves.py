@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.figures.pictures import DOTS_PER_INCH, MAIN_FONT, families_of
 from fairseq_rnnsearch.errors import as_text
+from fairseq_rnnsearch.figures.pictures import DOTS_PER_INCH, MAIN_FONT, families_of
 from reporting.paper import BLEU_ON_AXIS
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.figures.pictures import save_figure
 from reporting import paper
 from reporting.bleu_table import add_resampling
 from reporting.length_curves import draw_length_curves

@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, save_heatmap
-from fairseq_rnnsearch.alignment.figures.pictures import save_figure
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Alignment, read_alignments, save_heatmap
+from fairseq_rnnsearch.figures.pictures import save_figure
 from fairseq_rnnsearch.files import write_text
 from reporting import bleu_table, examples, lengths, paper, sentences, texts
 from reporting import training_table as training

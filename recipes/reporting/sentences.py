@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.text.corpus import check_text
 from reporting.options import add_file
 
 
@@ -17,7 +17,7 @@ def read_sentences(path: Path) -> list[str]:
     Lines end as fairseq and sacreBLEU end them: at LF and CRLF, not at U+2028 or a form feed.
 
     Raises:
-        UserError: as `data.corpus.check_text`: there is no such file, it is empty, not UTF-8, ...
+        UserError: as `text.corpus.check_text`: there is no such file, it is empty, not UTF-8, ...
     """
     check_text(path)
     with open(path, encoding="utf-8") as file:

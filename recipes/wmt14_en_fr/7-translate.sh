@@ -8,7 +8,7 @@ use_training_folder
 
 # detokenise NAME: makes NAME.text of NAME.tokens, in $PARTIAL
 detokenise() {
-    python -P -m fairseq_rnnsearch.inference.tokenizing --join --language fr --tokenizer "$TOKENIZER" \
+    python -P -m fairseq_rnnsearch.commands.tokenizing --join --language fr --tokenizer "$TOKENIZER" \
         <"$PARTIAL/$1.tokens" >"$PARTIAL/$1.text"
 }
 
@@ -79,7 +79,7 @@ learn_dictionary() {
     for language in en fr; do
         sample "$SELECTED/train.$language" "$DICTIONARY_PAIRS" >"$PARTIAL/text.$language"
     done
-    logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.inference.align \
+    logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.commands.align \
         "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh --device "${DEVICE:-$(gpu_or_cpu)}"
     python "$HERE/unknown_words.py" dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \

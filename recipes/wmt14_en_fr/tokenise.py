@@ -21,8 +21,8 @@ from pathlib import Path
 from parallel_text import LANGUAGES, Block, Progress, new_sides, ordered_map, read_blocks, sides
 
 from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.text.plain_text import TOKENIZERS, PlainText
 
 RESERVED = frozenset(["<s>", "</s>", "<pad>"])
 

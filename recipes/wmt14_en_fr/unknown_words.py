@@ -12,9 +12,9 @@ from collections.abc import Iterable, Mapping
 from itertools import compress
 from pathlib import Path
 
-from fairseq_rnnsearch.alignment.evaluation.links import Link, read_links
-from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments
+from fairseq_rnnsearch.align.links import Link, read_links
 from fairseq_rnnsearch.command_line import parser_of, program
+from fairseq_rnnsearch.figures import Alignment, read_alignments
 from fairseq_rnnsearch.files import write_text
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.c_library import INTEGER, POINTER, Functions
+from fairseq_rnnsearch.kernels.c_library import INTEGER, POINTER, Functions
 
 RUN = 64
 FUNCTIONS = Functions(

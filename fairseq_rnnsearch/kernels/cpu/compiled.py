@@ -10,8 +10,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL, TYPES, Functions
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.c_library import INTEGER, POINTER, REAL, TYPES, Functions
 from fairseq_rnnsearch.kernels.cpu.operations import Operations, check_words
 from fairseq_rnnsearch.kernels.derived import smoothing
 

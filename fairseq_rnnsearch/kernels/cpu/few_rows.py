@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL, Functions
+from fairseq_rnnsearch.kernels.c_library import INTEGER, POINTER, REAL, Functions
 from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE
 from fairseq_rnnsearch.kernels.cpu.packed_weights import can_keep, kept
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps

@@ -16,8 +16,8 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.devices import runs_triton
 from fairseq_rnnsearch.kernels.derived import DERIVED_FROM
+from fairseq_rnnsearch.kernels.devices import runs_triton
 from fairseq_rnnsearch.kernels.gpu import masked_cost
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
 from fairseq_rnnsearch.kernels.interface import Direction

@@ -8,7 +8,7 @@ from fairseq.models import register_model
 from torch import nn
 
 from fairseq_rnnsearch.network import INITIALIZATIONS, Decoder, Encoder, initialize
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.model import RNNSearchConfig, RNNSearchModel
 
 Start = Callable[[nn.Module], None]
 Change = Callable[[Encoder, Decoder, Start], None]

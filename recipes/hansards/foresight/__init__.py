@@ -25,8 +25,8 @@ from fairseq_rnnsearch.network.decoder import Positions
 from fairseq_rnnsearch.network.embedded_words import embed_words
 from fairseq_rnnsearch.paper.equations import AlignmentModel
 from fairseq_rnnsearch.paper.equations.linear import linear
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.plugin.models.fairseq_networks import RNNSearchDecoder
+from fairseq_rnnsearch.plugin.fairseq_networks import RNNSearchDecoder
+from fairseq_rnnsearch.plugin.model import RNNSearchConfig, RNNSearchModel
 
 V_A = "decoder.alignment_model.foresight_weight"
 

@@ -1,1 +1,0 @@
-"""Alignments: their pictures and pages (``figures``), and links of words (``evaluation``)."""

@@ -1,0 +1,232 @@
+"""``rnnsearch-align``: forced alignment of two text files.
+
+    rnnsearch-align en-fr --source test.en --target test.fr --out aligned
+    rnnsearch-align runs/quickstart --source test.en --target test.fr --out aligned \\
+        --heatmap-format pharaoh,jsonl,html
+    rnnsearch-align en-fr --inverse fr-en --source test.en --target test.fr --out aligned
+
+Each line of the target file is scored as the translation of the same line of the source file, and
+the alignment weights that the model computes on the way are written. Nothing has to be binarised.
+The words that links count are in source.tok and target.tok. With a model of the other direction,
+the links of both are joined in symmetrised.pharaoh. A warning counts and names unknown words.
+"""
+
+import argparse
+import contextlib
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice, repeat
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from fairseq_rnnsearch.align.symmetrisation import METHODS, symmetrise
+from fairseq_rnnsearch.command_line import parser_of, program, usage
+from fairseq_rnnsearch.commands.command_options import (
+    add_heatmap_options,
+    add_model_options,
+    load_options,
+    look_of,
+    show_warnings,
+    starting,
+)
+from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
+from fairseq_rnnsearch.figures.alignment import pharaoh
+from fairseq_rnnsearch.files import refuse_overwriting, replacing
+from fairseq_rnnsearch.text.corpus import check_parallel
+from fairseq_rnnsearch.text.reversible import join
+
+if TYPE_CHECKING:
+    from fairseq_rnnsearch.commands.translation import Translation
+    from fairseq_rnnsearch.commands.translator import Translator
+
+AT_ONCE = 320  # pairs to read, sort by length and align together
+TEXTS, JOINED = ("source.tok", "target.tok"), "symmetrised.pharaoh"
+DEFAULT_METHOD = "grow-diag-final-and"
+
+
+@program
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    show_warnings()
+    options = _parser().parse_args(arguments)
+    if options.attribution:  # bfloat16 rounds off more than most effects are large
+        options.compute_dtype = options.compute_dtype or "float32"
+    with usage():
+        formats = parse_formats(options.heatmap_format)
+        samples = parse_samples(options.heatmap_samples)
+        _check(options)
+    with starting():  # torch, which --help need not import
+        from fairseq_rnnsearch.commands.loading import load
+
+    lines = check_parallel(options.source, options.target)
+    model = load(options.checkpoint.split(":"), options.data, **load_options(options))
+    files = [options.source, options.target]
+    chosen = [number for number in range(lines) if number in samples]
+    aligned, others = _aligned(model, files, options, chosen), repeat(None)
+    look = look_of(options, [file.name for file in files], model.languages)
+    inverse = _inverse_of(model, options) if options.inverse else None
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(logging_redirect_tqdm())
+        gallery = stack.enter_context(Gallery(options.out, formats, look))
+        stack.enter_context(model.as_one_text())
+        texts = [_begun(stack, options.out / name) for name in TEXTS]
+        if inverse:
+            stack.enter_context(inverse.as_one_text())
+            others = _aligned(inverse, files[::-1], options, chosen)
+            joined = _begun(stack, options.out / JOINED)
+        progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
+        for pair, number, other in zip(progress, chosen, others, strict=False):
+            alignment = pair.alignment.with_source_end(options.heatmap_source_end)
+            gallery.add(replace(alignment, id=number))
+            for text, words in zip(texts, (pair.source_tokens, pair.tokens), strict=True):
+                print(*words[:-1], file=text)
+            if other:
+                method = options.symmetrise or DEFAULT_METHOD
+                links = _symmetrised(pair, other, method, f"line {number + 1}")
+                print(links, file=joined)
+    print(f"{counted(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Check options that depend on each other.
+
+    Raises:
+        UserError: if one would have no effect, or a text would be overwritten.
+    """
+    if options.symmetrise and not options.inverse:
+        raise UserError(f"--symmetrise {options.symmetrise} needs --inverse, the other direction")
+    for name in (*TEXTS, JOINED):
+        refuse_overwriting(options.out / name, _inputs(options))
+
+
+def _inputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
+    return [("--source", options.source), ("--target", options.target)]
+
+
+def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":
+    """Load the model of the other direction.
+
+    Raises:
+        UserError: if it is not one.
+    """
+    from fairseq_rnnsearch.commands.loading import load
+
+    swapped = {"source_lang": options.target_lang, "target_lang": options.source_lang}
+    inverse = load(options.inverse.split(":"), options.data, **load_options(options) | swapped)
+    if inverse.languages != model.languages[::-1]:
+        raise UserError(
+            f"--inverse {options.inverse}: translates {' to '.join(inverse.languages)}; expected a"
+            f" model from {' to '.join(model.languages[::-1])}"
+        )
+    return inverse
+
+
+def _begun(stack: contextlib.ExitStack, path: Path) -> IO[str]:
+    """Open a file that appears when the stack ends without an error."""
+    unfinished = stack.enter_context(replacing(path))
+    return stack.enter_context(unfinished.open("w", encoding="utf-8", errors="backslashreplace"))
+
+
+def _symmetrised(pair: "Translation", other: "Translation", method: str, where: str) -> str:
+    """Join the links of two directions.
+
+    Raises:
+        UserError: if the models split a sentence into different words. White space that one of
+            them knows as a word has no links with the other's.
+    """
+    places = []  # of the other's words among the pair's
+    for words, others in ((pair.source_tokens, other.tokens), (pair.tokens, other.source_tokens)):
+        ours, theirs = _visible(words), _visible(others)
+        if [words[i] for i in ours] == [others[i] for i in theirs]:
+            places.append(dict(zip(theirs, ours, strict=True)))
+    if len(places) < 2:
+        raise UserError(
+            f"--inverse: the two models split {where} into different words, so their links cannot "
+            "be joined; models of the same data folder split alike"
+        )
+    sources, targets = places
+    inverse = {
+        (sources[source], targets[target])
+        for target, source in other.alignment.links()
+        if source in sources and target in targets
+    }
+    return pharaoh(symmetrise(set(pair.alignment.links()), inverse, method))
+
+
+def _visible(words: Sequence[str]) -> list[int]:
+    """Return the positions of all words but for white space."""
+    return [i for i, word in enumerate(words) if join([word]).strip()]
+
+
+def _aligned(
+    model: "Translator", files: Sequence[Path], options: argparse.Namespace, numbers: Iterable[int]
+) -> Iterator["Translation"]:
+    """Yield aligned pairs in file order, without loading the whole files."""
+    with (
+        files[0].open(encoding="utf-8") as source,
+        files[1].open(encoding="utf-8") as target,
+    ):
+        pairs = enumerate(zip(map(str.strip, source), map(str.strip, target), strict=True))
+        numbers = iter(numbers)
+        while at_once := list(islice(numbers, AT_ONCE)):
+            wanted = set(at_once)
+            chunk = list(islice((pair for i, pair in pairs if i in wanted), len(at_once)))
+            yield from model.align(
+                *map(list, zip(*chunk, strict=True)),
+                posterior=options.posterior,
+                attribution=options.attribution,
+                pieces=options.heatmap_pieces,
+                batch_size=options.batch_size,
+            )
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of("rnnsearch-align", __doc__)
+    parser.add_argument(
+        "checkpoint",
+        help="a model of the package, such as en-fr, a folder of rnnsearch-export, a checkpoint, "
+        "several of these joined by :, or the work folder of rnnsearch-train or a recipe",
+    )
+    parser.add_argument(
+        "--source", type=Path, required=True, metavar="FILE", help="sentences, one per line"
+    )
+    parser.add_argument(
+        "--target", type=Path, required=True, metavar="FILE", help="their translations"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for the results"
+    )
+    parser.add_argument(
+        "--inverse",
+        metavar="CHECKPOINT",
+        help="a model of the other direction: the links of both are joined",
+    )
+    parser.add_argument(
+        "--symmetrise",
+        choices=METHODS,
+        help=f"how to join them (default: {DEFAULT_METHOD})",
+    )
+    parser.add_argument(
+        "--posterior",
+        action="store_true",
+        help="weights that know the word being aligned: the attention of each source word, times"
+        " the probability of the target word if that source word had all attention",
+    )
+    parser.add_argument(
+        "--attribution",
+        action="store_true",
+        help="write to jsonl, as mattered, and to html how far log p of each target word falls "
+        "when attention cannot look at a source word; computed in float32 unless told otherwise",
+    )
+    add_heatmap_options(parser, "pharaoh,jsonl")
+    add_model_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,168 @@
+"""What the commands for trained models share: parsers, options and warnings."""
+
+import argparse
+import contextlib
+import gc
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_rnnsearch.checks import COMPUTE_DTYPES, PIECES, count_of
+from fairseq_rnnsearch.errors import as_text
+from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES
+from fairseq_rnnsearch.figures.gallery import FORMATS
+from fairseq_rnnsearch.figures.pictures import STYLES, Look, title_of
+from fairseq_rnnsearch.text.plain_text import TOKENIZERS
+
+
+@contextlib.contextmanager
+def starting() -> Iterator[None]:
+    """Import torch and load a model without garbage collection.
+
+    It would take a fifth of the time and find nothing, as modules stay. Later collections skip what
+    is there by then.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+        gc.freeze()
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
+    """Add the options for what to draw, and how.
+
+    Args:
+        formats: the default formats.
+    """
+    parser.add_argument(
+        "--heatmap-format",
+        default=formats,
+        metavar="FORMATS",
+        help=f"any of {','.join(FORMATS)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-samples",
+        default="all",
+        metavar="SENTENCES",
+        help="a number (the first N), all, or ids:3,17, from 0 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-style",
+        choices=tuple(STYLES),
+        default="paper",
+        help="style of pictures and page: paper (white on black), inverted (black on white, for"
+        " print), slides (black on white, large) (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-pieces",
+        choices=PIECES,
+        default="merge",
+        help="subword pieces: merged to words, or kept (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-source-end",
+        choices=SOURCE_END_CHOICES,
+        default="keep",
+        help="column of the source's end symbol (default: %(default)s)",
+    )
+
+
+def look_of(options: argparse.Namespace, files: Sequence[str], languages: Sequence[str]) -> Look:
+    """Return the look of alignments.
+
+    Args:
+        files: names of the texts, for the title.
+        languages: of the model's source and target, for the title.
+    """
+    return Look(options.heatmap_style, title_of(languages, files), options.checkpoint)
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Add the data folder, the languages and the tokenisation."""
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="data folder with the dictionaries of the training (default: the one that the "
+        "checkpoint names, or one of that name beside it)",
+    )
+    parser.add_argument(
+        "--user-dir",
+        metavar="DIR",
+        help="folder that registers a model of your own, as for fairseq-train",
+    )
+    parser.add_argument("-s", "--source-lang", metavar="LANG", help="default: the checkpoint's")
+    parser.add_argument("-t", "--target-lang", metavar="LANG", help="default: the checkpoint's")
+    text = parser.add_argument_group(
+        "how text becomes tokens", "default: as preprocessing.json in the data folder says"
+    )
+    text.add_argument("--tokenizer", choices=TOKENIZERS)
+    text.add_argument("--lowercase", action=argparse.BooleanOptionalAction)
+    text.add_argument("--bpe-codes", type=Path, metavar="FILE", help="merges of subword-nmt")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options for ``load``, and the batch size."""
+    add_text_options(parser)
+    parser.add_argument(
+        "--batch-size",
+        type=count_of,
+        default=32,
+        metavar="N",
+        help="sentences at a time (default: %(default)s)",
+    )
+    parser.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
+    parser.add_argument(
+        "--compute-dtype",
+        choices=COMPUTE_DTYPES,
+        help="type of the operands of matrix products (default: the model's)",
+    )
+
+
+def load_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments for ``load`` from the options added above."""
+    names = (
+        *("source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes"),
+        *("device", "compute_dtype", "user_dir"),
+    )
+    return {name: value for name, value in vars(options).items() if name in names}
+
+
+class _AsText(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return as_text(super().format(record))
+
+
+_PACKAGE = Path(__file__).parents[1]
+_formatted = warnings.formatwarning
+
+
+def _format_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    line: str | None = None,
+) -> str:
+    """Write a warning of this package in one line, as its other messages are written."""
+    if category is UserWarning and Path(filename).is_relative_to(_PACKAGE):
+        return f"fairseq_rnnsearch: warning: {as_text(str(message))}\n"
+    return _formatted(message, category, filename, lineno, line)
+
+
+def show_warnings() -> None:
+    """Show only warnings, each in one line.
+
+    Call it before importing fairseq, which otherwise shows every message.
+    """
+    handler = logging.StreamHandler()
+    handler.setFormatter(_AsText("fairseq_rnnsearch: warning: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
+    warnings.formatwarning = _format_warning
+    # fairseq's import calls functions that torch has deprecated
+    warnings.filterwarnings("ignore", r"`torch\.jit\.", FutureWarning)

@@ -1,0 +1,162 @@
+"""Translating and aligning from Python.
+
+    from fairseq_rnnsearch import load
+
+    model = load("checkpoints/checkpoint_best.pt", "data-bin")
+    translation = model.translate("A man rides a horse.", beam=12)
+    print(translation.text, translation.weights.shape)
+    translation.plot("horse.png")
+    model.align("A man rides a horse.", "Un homme monte à cheval.").plot()
+
+Text is tokenised, split into subwords and put together again as the data folder's
+``preprocessing.json`` says (see ``text.plain_text``). In a notebook a translation shows its
+heatmap.
+"""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fairseq_rnnsearch.checks import ComputeDtype
+from fairseq_rnnsearch.commands.translation import one_at_a_time
+from fairseq_rnnsearch.commands.translator import Translator
+from fairseq_rnnsearch.decoding.length_limit import largest
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.models.folder import Trained, read_folder
+from fairseq_rnnsearch.models.model_folders import folder_of
+from fairseq_rnnsearch.models.work_folder import checkpoint_of
+from fairseq_rnnsearch.text.compatibility import check, describe
+from fairseq_rnnsearch.text.plain_text import PlainText, Tokenizer
+
+
+def load(
+    checkpoint: str | Path | Sequence[str | Path],
+    data: str | Path | None = None,
+    *,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    tokenizer: Tokenizer | None = None,
+    lowercase: bool | None = None,
+    bpe_codes: str | Path | None = None,
+    device: str | torch.device = "cpu",
+    compute_dtype: ComputeDtype | None = None,
+    user_dir: str | Path | None = None,
+) -> Translator:
+    """Load a trained model.
+
+    Args:
+        checkpoint: a model included in the package, such as "en-fr", a folder that
+            ``rnnsearch-export`` wrote, or a file from fairseq-train; several form an ensemble. Any
+            other folder, such as a recipe's, means its best checkpoint, or else its last.
+        data: the folder with the training's dictionaries (default: the one that the checkpoint
+            names, or one of that name beside the checkpoint).
+        source_lang, target_lang: default: the checkpoint's, or else those in the names of the
+            data's files.
+        tokenizer, lowercase, bpe_codes: the tokenisation, instead of that in the folder's
+            ``preprocessing.json``; see ``PlainText``.
+        device: where to compute, such as "cuda".
+        compute_dtype: the type of the operands of matrix products. By default a model that was
+            trained in bfloat16 computes so on a CPU with instructions for it, and its scores differ
+            a little between processors.
+        user_dir: fairseq's ``--user-dir``, for a checkpoint of a model of your own: the folder that
+            registers it.
+
+    Threads may load, and may use one ``Translator`` or several, at the same time: each call has its
+    own options and gets the same result as alone, up to the rounding of sums. Only pictures are
+    drawn one at a time. A model must not be changed (moved, trained) meanwhile.
+
+    Raises:
+        UserError: if a checkpoint or folder is missing or unusable.
+    """
+    several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
+    paths = [checkpoint_of(str(path)) for path in several]
+    changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
+    changes = {name: str(value) for name, value in changes.items() if value is not None}
+    user_dir = None if user_dir is None else str(user_dir)
+    device = torch.device(device)
+    texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
+    if any(folder_of(path) for path in paths):
+        if user_dir is not None:
+            raise UserError(f"user_dir {user_dir}: a model's folder needs no other; leave it out")
+        trained = _read_folders(paths, changes, texts, device, compute_dtype)
+    else:
+        with one_at_a_time:
+            with _quiet_import():
+                from fairseq_rnnsearch.models.checkpoint import read_models
+            trained = read_models(paths, changes, device, compute_dtype, user_dir, texts)
+    return Translator(
+        trained.models,
+        *trained.dictionaries,
+        *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
+        left_pad_source=trained.left_pad_source,
+        length_limit=trained.length_limit,
+        name=":".join(paths),
+    )
+
+
+@contextlib.contextmanager
+def _quiet_import() -> Iterator[None]:
+    """Import fairseq in the block, without its advice and warnings of torch's deprecated functions.
+
+    Afterwards the root logger does not show everything, as fairseq's modules make it do.
+    """
+    level, handlers = logging.root.level, logging.root.handlers[:]
+    disabled = logging.root.manager.disable
+    logging.disable(logging.INFO)  # such as "Please install tensorboardX"
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"`torch\.jit\.")
+            yield
+    finally:
+        logging.disable(disabled)
+        logging.root.setLevel(level)
+        logging.root.handlers[:] = handlers
+
+
+def _read_folders(
+    paths: Sequence[str],
+    changes: dict[str, str],
+    texts: dict[str, Any],
+    device: torch.device,
+    compute_dtype: ComputeDtype | None,
+) -> Trained:
+    """Read models from folders of `rnnsearch-export`, which include their data."""
+    folders = []
+    for path in paths:
+        folder = folder_of(path)
+        if folder is None:
+            raise UserError(
+                f"an ensemble of folders takes no checkpoint, such as {path}: make a folder of it "
+                "with rnnsearch-export"
+            )
+        folders.append(read_folder(folder))
+    first = folders[0]
+    source_lang, target_lang = first.facts.languages
+    own = {"source_lang": source_lang, "target_lang": target_lang}
+    for name, value in changes.items():
+        if own.get(name) != value:
+            has = f"has {own[name]}" if name in own else "has its own; leave it out"
+            raise UserError(f"{name} {value}: the model {paths[0]} {has}")
+    described = []
+    for path, folder in zip(paths, folders, strict=True):
+        sides = dict(zip(("source", "target"), folder.dictionaries, strict=True))
+        described.append(describe(sides, folder.facts.languages, folder.path, **texts))
+        check(described[0], described[-1], paths[0], f"{path} has")
+    for folder in folders:
+        folder.model.to(device)  # first: how matrices are rounded depends on where it computes
+        if compute_dtype:
+            folder.model.compute_in(compute_dtype)
+        folder.model.round_matrices()
+    return Trained(
+        [folder.model for folder in folders],
+        first.dictionaries,
+        first.facts.languages,
+        first.path,
+        first.facts.left_pad_source,
+        largest(*(folder.facts.length_limit for folder in folders)),
+    )

@@ -1,0 +1,233 @@
+"""``rnnsearch-tokenize``: text as people write it to tokens for fairseq-preprocess, and back.
+
+    rnnsearch-tokenize --out tokens --merges 8000 text/train.en text/train.fr text/valid.en ...
+    rnnsearch-tokenize --language fr < text > tokens
+    rnnsearch-tokenize --join --language fr < tokens > text
+
+The suffixes of files are their languages. FOLDER gets a file of the same name for each, and
+preprocessing.json, which says how they were made. ``fairseq-preprocess --trainpref FOLDER/train``
+copies that to the data, so that models of this plugin take and write text as people write it.
+
+Tokenizers: ``reversible`` restores the exact text; ``moses`` is that of most published results,
+without XML escapes; ``words`` splits off punctuation and needs no package; ``character`` is for
+text without spaces between words; ``space`` leaves text as it is. ``--merges`` splits words into
+subwords (byte-pair encoding), with one set of merges for all languages, learned from the files that
+are named train.
+"""
+
+import argparse
+import contextlib
+import io
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import Any, BinaryIO, TextIO
+
+from tqdm import tqdm
+
+from fairseq_rnnsearch.command_line import parser_of, program
+from fairseq_rnnsearch.errors import UsageError, UserError
+from fairseq_rnnsearch.files import replacing, write_text
+from fairseq_rnnsearch.text.corpus import is_language, numbered_lines
+from fairseq_rnnsearch.text.plain_text import (
+    FILE_NAME,
+    TOKENIZERS,
+    PlainText,
+    settings_of,
+    write_settings,
+)
+
+_AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break
+
+
+def _convert(
+    text: BinaryIO, out: TextIO, plain_text: PlainText, join: bool, name: str, bar: tqdm
+) -> None:
+    """Write each line as tokens, or joined to text.
+
+    Args:
+        name: what messages call the text.
+        bar: is told how many bytes have been read.
+
+    Raises:
+        UserError: it is not text in UTF-8.
+    """
+    for number, content in numbered_lines(text, name):
+        try:
+            line = content.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as problem:
+            raise UserError(f"{name}, line {number}: is not UTF-8: {problem}") from problem
+        converted = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
+        print(converted, file=out)
+        bar.update(len(content))
+
+
+def _convert_files(
+    paths: Sequence[Path], out: Path, rules_of: Callable[[str], PlainText], join: bool = False
+) -> None:
+    """Write a file of the same name for each, by the rules of its language."""
+    total = sum(path.stat().st_size for path in paths)
+    # Without a terminal nothing is shown.
+    with tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
+        for path in paths:
+            converted, rules = out / path.name, rules_of(path.suffix[1:])
+            with (
+                replacing(converted) as unfinished,
+                path.open("rb") as text,
+                unfinished.open("w", **_AS_TEXT) as file,
+            ):
+                _convert(text, file, rules, join, str(path), bar)
+
+
+def learn_codes(training: Sequence[Path], merges: int) -> str:
+    """Learn merges of byte-pair encoding from tokenised text."""
+    from subword_nmt.learn_bpe import learn_bpe
+
+    learned = io.StringIO()
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(path.open(**_AS_TEXT)) for path in training]
+        if not sys.stderr.isatty():  # there its progress would be a line for each step
+            stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        with contextlib.suppress(ValueError):  # without pieces, it asks for the most frequent one
+            learn_bpe(chain.from_iterable(files), learned, merges)
+    return learned.getvalue()
+
+
+def _split_into_pieces(
+    options: argparse.Namespace, out: Path, rules_of: Callable[[str], PlainText]
+) -> None:
+    """Write subwords, and the merges that were learned for them."""
+    with tempfile.TemporaryDirectory(dir=out) as folder:
+        _convert_files(options.files, Path(folder), rules_of)
+        tokens = [Path(folder) / path.name for path in options.files]
+        training = [path for path in tokens if path.stem == "train"]
+        codes = out / _codes_of(options.files)
+        write_text(codes, learn_codes(training, options.merges))
+
+        @cache
+        def pieces_of(language: str) -> PlainText:
+            has_pieces = rules_of(language).tokenizer != "character"
+            return PlainText(language, bpe_codes=codes if has_pieces else None)
+
+        _convert_files(tokens, out, pieces_of)
+
+
+def _codes_of(files: Iterable[Path]) -> str:
+    """Return the name of the merges, so that languages split later do not overwrite them."""
+    return "-".join(["codes", *sorted({path.suffix[1:] for path in files})])
+
+
+def _described(
+    options: argparse.Namespace, rules_of: Callable[[str], PlainText]
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of all languages; those that were tokenised before keep theirs.
+
+    Raises:
+        UserError: a file of the folder, which is not among those given, was made with other
+            settings or, maybe, other merges.
+    """
+    before = settings_of(options.out)
+    sides = dict(before)
+    for language in dict.fromkeys(path.suffix[1:] for path in options.files):
+        tokenizer = rules_of(language).tokenizer
+        sides[language] = {"tokenizer": tokenizer, "lowercase": options.lowercase}
+        if tokenizer == "moses":
+            sides[language]["sacremoses"] = version("sacremoses")
+        has_pieces = options.merges and tokenizer != "character"
+        sides[language]["bpe_codes"] = _codes_of(options.files) if has_pieces else None
+        given = {path.name for path in options.files if path.suffix == f".{language}"}
+        differs = before.get(language, sides[language]) != sides[language]
+        stays = sorted({path.name for path in options.out.glob(f"*.{language}")} - given)
+        if stays and language in before and (differs or has_pieces):
+            raise UserError(
+                f"{options.out / stays[0]} was made otherwise before: give {stays[0]} as well, or"
+                " name another --out"
+            )
+    return sides
+
+
+def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = parser_of("rnnsearch-tokenize", __doc__)
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        help="text files, one sentence per line (default: standard input)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the tokenised files")
+    parser.add_argument("--language", help="language of standard input")
+    parser.add_argument("--join", action="store_true", help="join tokens to text")
+    parser.add_argument(
+        "--tokenizer", choices=TOKENIZERS, default="reversible", help="(default: %(default)s)"
+    )
+    parser.add_argument(
+        "--tokenizer-of",
+        action="append",
+        default=[],
+        metavar="LANGUAGE=TOKENIZER",
+        help="tokenizer for one language, such as zh=character",
+    )
+    parser.add_argument("--lowercase", action="store_true", help="lower-case the tokens")
+    parser.add_argument(
+        "--merges",
+        type=int,
+        metavar="N",
+        help="learn N merges of byte-pair encoding, and split words into subwords",
+    )
+    options = parser.parse_intermixed_args(arguments)
+    if bool(options.files) != bool(options.out) or bool(options.files) == bool(options.language):
+        parser.error("give files with --out FOLDER, or --language and standard input")
+    if options.merges and not options.files:
+        parser.error("--merges needs files")
+    return options
+
+
+@program
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command."""
+    options = _read_options(arguments)
+    tokenizers = dict(given.partition("=")[::2] for given in options.tokenizer_of)
+    languages = {options.language, *(path.suffix[1:] for path in options.files)}
+    if unused := tokenizers.keys() - languages:
+        raise UsageError(f"--tokenizer-of {min(unused)}=...: there is no text of this language")
+
+    @cache
+    def rules_of(language: str) -> PlainText:
+        tokenizer = tokenizers.get(language, options.tokenizer)
+        return PlainText(language, tokenizer, options.lowercase)
+
+    if not options.files:
+        sys.stdout.reconfigure(**_AS_TEXT)
+        rules, bar = rules_of(options.language), tqdm(disable=True)
+        _convert(sys.stdin.buffer, sys.stdout, rules, options.join, "standard input", bar)
+        return
+    for path in options.files:
+        if path.name == FILE_NAME or not is_language(path.suffix[1:]):
+            raise UserError(f"{path}: its suffix must be its language, such as {path.stem}.en")
+    names = [path.name for path in options.files]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"two files are named {twice[0]}: --out {options.out} has room for one")
+    if any((options.out / path.name).resolve() == path.resolve() for path in options.files):
+        raise UsageError(f"--out {options.out} is where the files are: name another folder")
+    if options.merges and not any(path.stem == "train" for path in options.files):
+        raise UsageError("--merges learns from the training text: name a file train.LANGUAGE")
+    options.out.mkdir(parents=True, exist_ok=True)
+    described = {} if options.join else _described(options, rules_of)
+    with tempfile.TemporaryDirectory(dir=options.out) as folder:
+        unfinished = Path(folder)  # all files get their place together
+        if options.merges:
+            _split_into_pieces(options, unfinished, rules_of)
+        else:
+            _convert_files(options.files, unfinished, rules_of, options.join)
+        if not options.join:
+            write_settings(unfinished, described)
+        for path in unfinished.iterdir():
+            path.replace(options.out / path.name)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,241 @@
+"""``rnnsearch-translate``: plain text in, its translation out.
+
+    rnnsearch-translate en-fr                                # sentences that you type
+    rnnsearch-translate checkpoint_best.pt news.en > news.fr
+    cat news.en | rnnsearch-translate runs/quickstart --json --heatmap-dir heatmaps
+
+A line is a sentence, and each has its own line of output, as soon as it is translated. Text is
+tokenised, split into subwords and put together again as preprocessing.json in the data folder says.
+CHECKPOINT may also be a folder, such as the work folder of a recipe.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from fairseq_rnnsearch.checks import count_of
+from fairseq_rnnsearch.command_line import parser_of, program, usage
+from fairseq_rnnsearch.commands.command_options import (
+    add_heatmap_options,
+    add_model_options,
+    load_options,
+    look_of,
+    show_warnings,
+    starting,
+)
+from fairseq_rnnsearch.errors import UserError, as_text, counted
+from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples, text_heatmap
+from fairseq_rnnsearch.text.line_batches import line_batches
+
+if TYPE_CHECKING:
+    from fairseq_rnnsearch.commands.translator import Translation, Translator
+
+BATCHES = 8  # to read and sort by length together, after the first
+INTERRUPTED = 130  # the exit status after SIGINT, as in shells
+
+
+@program
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command; Ctrl-C ends it with `INTERRUPTED`."""
+    show_warnings()
+    options = _options(arguments)
+    try:
+        _translate(options)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _translate(options: argparse.Namespace) -> None:
+    with starting():
+        from fairseq_rnnsearch.commands.loading import load  # and torch, which --help goes without
+
+        model = load(options.checkpoint.split(":"), options.data, **load_options(options))
+    if (options.heatmap_dir or options.terminal) and not model.has_alignment:
+        raise UserError("the model has no attention, so there is no alignment to draw")
+    is_typed = "-" in options.files and sys.stdin.isatty()
+    if is_typed:
+        print("Type a sentence, and Enter; Ctrl-D ends.", file=sys.stderr)
+    formats = parse_formats(options.heatmap_format)
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(logging_redirect_tqdm())
+        gallery = None
+        if options.heatmap_dir:
+            names = [Path(name).name for name in options.files if name != "-"]
+            look = look_of(options, names, model.languages)
+            gallery = stack.enter_context(Gallery(options.heatmap_dir, formats, look))
+        if not is_typed:  # where each line is a text of its own
+            stack.enter_context(model.as_one_text())
+        try:
+            drawn = _print_translations(model, options, gallery)
+        except KeyboardInterrupt:
+            if is_typed:
+                stack.close()  # draw: many users end their input in this way
+            raise
+    if gallery:
+        print(f"{counted(drawn, 'alignment')} drawn in {options.heatmap_dir}", file=sys.stderr)
+
+
+def _print_translations(
+    model: "Translator", options: argparse.Namespace, gallery: Gallery | None
+) -> int:
+    """Print the translations of all lines, and return the number of drawn ones."""
+    samples, drawn = parse_samples(options.heatmap_samples), 0
+    translations = (
+        translation
+        for lines in _batches(options)
+        for translation in model.translate(
+            lines,
+            options.beam,
+            lenpen=options.lenpen,
+            forbid_unk=options.forbid_unk,
+            authors_search=options.authors_search,
+            replace_unk=options.replace_unk,
+            split_sentences=options.split_sentences,
+            pieces=options.heatmap_pieces,
+            batch_size=options.batch_size,
+        )
+    )
+    for number, translation in enumerate(translations):
+        print(_shown(number, translation, options), flush=True)
+        if options.terminal and translation.alignment.has_words:
+            shown = translation.alignment.with_source_end(options.heatmap_source_end)
+            columns = shutil.get_terminal_size().columns
+            print(text_heatmap(shown, columns, colour=sys.stdout.isatty()), flush=True)
+        if gallery and number in samples:
+            shown = translation.alignment.with_source_end(options.heatmap_source_end)
+            gallery.add(replace(shown, id=number))
+            drawn += shown.has_words
+    return drawn
+
+
+def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
+    """Yield the lines of all files, with a progress bar if it disturbs no other output.
+
+    The first batch is small, so that output appears soon.
+    """
+    later = BATCHES * options.batch_size
+    is_shown = sys.stderr.isatty() and not sys.stdout.isatty() and not sys.stdin.isatty()
+    with tqdm(desc="translating", unit="line", file=sys.stderr, disable=not is_shown) as progress:
+        for file in options.files:
+            counts = itertools.chain([options.batch_size], itertools.repeat(later))
+            is_typed = file == "-" and sys.stdin.isatty()
+            for lines in line_batches(file, counts, _prompt if is_typed else lambda: None):
+                yield lines
+                progress.update(len(lines))
+
+
+def _prompt() -> None:
+    print("> ", end="", file=sys.stderr, flush=True)
+
+
+def _shown(number: int, translation: "Translation", options: argparse.Namespace) -> str:
+    """Return a sentence's output: one line, or several with --nbest."""
+    best, show = translation.nbest[: options.nbest], as_text if sys.stdout.isatty() else str
+    if options.json:
+        value = {"id": number + 1, **translation.to_dict()}
+        if options.nbest > 1:
+            value["nbest"] = [one.to_dict() for one in best]
+        return show(json.dumps(value, ensure_ascii=False))
+    has_mark = translation.unknown and sys.stdout.isatty()
+    mark = f"  [unknown: {show(', '.join(translation.unknown))}]" if has_mark else ""
+    if options.nbest == 1:
+        return show(translation.text) + mark
+    return "\n".join(f"{number + 1}\t{one.score:.4f}\t{show(one.text)}{mark}" for one in best)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read and check the options, before torch is imported.
+
+    Raises:
+        UserError: naming the option.
+    """
+    options = _parser().parse_intermixed_args(arguments)
+    with usage():
+        parse_formats(options.heatmap_format)
+        parse_samples(options.heatmap_samples)
+    options.files = options.files or ["-"]
+    return options
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of("rnnsearch-translate", __doc__)
+    parser.add_argument(
+        "checkpoint",
+        help="a model of the package (en-fr, fr-en), a folder of rnnsearch-export, a checkpoint, "
+        "several of these joined by :, or the work folder of rnnsearch-train or a recipe",
+    )
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="text with one sentence per line; - is standard input (default: -)",
+    )
+    parser.add_argument(
+        "--beam",
+        type=count_of,
+        default=12,
+        metavar="N",
+        help="hypotheses that the search keeps (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="above 1 prefers longer translations, like fairseq's option (default: %(default)s)",
+    )
+    parser.add_argument("--forbid-unk", action="store_true", help="never write the unknown word")
+    parser.add_argument(
+        "--replace-unk",
+        action="store_true",
+        help="replace each unknown word by the source word with the largest weight",
+    )
+    parser.add_argument(
+        "--split-sentences",
+        action="store_true",
+        help="translate each sentence of a line by itself, and join the translations",
+    )
+    parser.add_argument(
+        "--authors-search",
+        action="store_true",
+        help="the authors' beam search instead of fairseq's",
+    )
+    parser.add_argument(
+        "--nbest",
+        type=count_of,
+        default=1,
+        metavar="N",
+        help="print the N best translations of each sentence, one per line: the sentence's"
+        " number (from 1), score and text, separated by tabs",
+    )
+    shown = parser.add_mutually_exclusive_group()
+    shown.add_argument(
+        "--json",
+        action="store_true",
+        help="print one object per line: id (from 1), source, source_tokens, unknown (unknown "
+        "source words), text, score (log probability to base 2 per token), "
+        "tokens, probabilities, weights (a row per token), is_cut, and nbest; "
+        "with --heatmap-pieces keep, for subword pieces",
+    )
+    shown.add_argument(
+        "--terminal", action="store_true", help="draw each alignment below its translation"
+    )
+    parser.add_argument("--heatmap-dir", type=Path, metavar="DIR", help="draw alignments here")
+    add_heatmap_options(parser, "png")
+    add_model_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    main()

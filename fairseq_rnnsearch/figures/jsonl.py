@@ -1,0 +1,77 @@
+"""The file ``alignments.jsonl``, with one JSON object per line for each alignment.
+
+Its keys are id, score, source and target (lists of words), weights (target rows, source columns),
+and mattered (the same shape) where it was computed.
+"""
+
+import json
+import math
+import operator
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.files import text_lines
+
+
+def json_line(alignment: Alignment) -> str:
+    """Return an alignment as a line, without its end; numbers are rounded to six decimals."""
+    value = {
+        "id": alignment.id,
+        "score": finite(alignment.score),
+        "source": alignment.source,
+        "target": alignment.target,
+        "weights": rounded(alignment.weights),
+    }
+    if alignment.mattered is not None:
+        value["mattered"] = rounded(alignment.mattered)
+    return json.dumps(value, ensure_ascii=False)
+
+
+def rounded(matrix: np.ndarray) -> list[list[float]]:
+    """Return a matrix with six decimals."""
+    return np.round(matrix.astype(float), 6).tolist()
+
+
+def finite(score: float | None) -> float | None:
+    """Return a score, but None for infinity and NaN, which JSON does not have."""
+    return score if score is not None and math.isfinite(score) else None
+
+
+def read_alignments(path: Path) -> dict[int, Alignment]:
+    """Read the alignments of an ``alignments.jsonl`` by their ids.
+
+    Raises:
+        UserError: if the file cannot be read, a line is not one of `json_line`'s, or an id occurs
+            twice.
+    """
+    alignments: dict[int, Alignment] = {}
+    for number, line in enumerate(text_lines(path), start=1):
+        if not line.strip():
+            continue
+        try:
+            alignment = _from_json(json.loads(line))
+        except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as problem:
+            where = f"{path}, line {number}"
+            raise UserError(f"{where}: not an alignment of --heatmap-format jsonl") from problem
+        if alignment.id in alignments:
+            raise UserError(f"{path}, line {number}: found id {alignment.id} a second time")
+        alignments[alignment.id] = alignment
+    return alignments
+
+
+def _from_json(entry: dict) -> Alignment:
+    source, target, mattered = entry["source"], entry["target"], entry.get("mattered")
+    sizes, score = (len(target), len(source)), entry.get("score")
+    if mattered is not None:
+        mattered = _matrix(mattered, sizes)
+    weights = _matrix(entry["weights"], sizes)
+    return Alignment(source, target, weights, operator.index(entry["id"]), score, mattered=mattered)
+
+
+def _matrix(rows: list, sizes: tuple[int, int]) -> np.ndarray:
+    """Return rows as a matrix; without words on one side there are none, or empty ones."""
+    matrix = np.array(rows, float)
+    return matrix if matrix.size else matrix.reshape(sizes)

@@ -1,0 +1,120 @@
+"""Convert a checkpoint to a model folder, and back."""
+
+from dataclasses import fields
+from pathlib import Path
+
+import torch
+from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import DictConfig
+
+from fairseq_rnnsearch.decoding import length_limit
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.models.checkpoint import read_models
+from fairseq_rnnsearch.models.folder import Facts, read_folder, write_folder
+from fairseq_rnnsearch.models.model_folders import folder_of
+from fairseq_rnnsearch.models.work_folder import checkpoint_of
+from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
+from fairseq_rnnsearch.network.translation_model import own_part
+from fairseq_rnnsearch.plugin.model import RNNSearchModel, add_younger_options
+from fairseq_rnnsearch.runs.checkpoints import checkpoint_of_model, write_whole
+from fairseq_rnnsearch.text import compatibility
+from fairseq_rnnsearch.text.plain_text import PlainText
+
+
+def to_folder(
+    checkpoint: str,
+    data: str | None,
+    out: Path,
+    weights: str = "float32",
+    card: str | None = None,
+    licence: str = "",
+    user_dir: str | None = None,
+) -> None:
+    """Write a model's folder from a checkpoint, or from another folder; see `write_folder`.
+
+    Raises:
+        UserError: if the checkpoint or folder is missing, unusable, or of another kind of model.
+    """
+    if folder := folder_of(checkpoint):
+        read = read_folder(folder)
+        model, dictionaries = read.model, read.dictionaries
+        facts = read.facts._replace(licence=licence or read.facts.licence)
+    else:
+        changes = {"data": data} if data else {}
+        paths, device = [checkpoint_of(checkpoint)], torch.device("cpu")
+        trained = read_models(paths, changes, device, "float32", user_dir)
+        [model], dictionaries = trained.models, trained.dictionaries
+        cfg, folder = trained.options, trained.data
+        if not isinstance(model, TranslationModel):
+            raise UserError(
+                f"the checkpoint holds a {type(model).__name__}; a folder takes RNNsearch and "
+                "RNNencdec (--arch rnnsearch_50 and its kin)"
+            )
+        add_younger_options(cfg)
+        _refuse_other_parts(model, cfg, dictionaries)
+        facts = Facts(
+            cfg["_name"],
+            {option.name: cfg[option.name] for option in fields(ModelOptions)},
+            trained.languages,
+            trained.left_pad_source,
+            trained.length_limit,
+            licence,
+        )
+    for language in facts.languages:
+        PlainText.of(folder, language)  # refuses what no reader of the new folder could use
+    write_folder(out, model, facts, dictionaries, folder, weights=weights, card=card)
+
+
+def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: tuple) -> None:
+    """Refuse a model that is not that of its options, which are all that a folder keeps."""
+    part = own_part(model)
+    if part is None:
+        encoder, decoder = networks_of(cfg, *dictionaries)
+        other = _sizes(encoder).items() ^ _sizes(model.encoder).items()
+        other |= _sizes(decoder).items() ^ _sizes(model.decoder).items()
+        part = f"{min(other)[0]}, which its options do not give" if other else None
+    if part:
+        raise UserError(
+            f"the checkpoint holds a model with a part of its own ({part}); a folder takes "
+            "RNNsearch and RNNencdec as they are"
+        )
+
+
+def _sizes(network: torch.nn.Module) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in network.state_dict().items()}
+
+
+def to_checkpoint(model: str, out: Path) -> None:
+    """Write a checkpoint from a model's folder; its data folder is the model's.
+
+    Raises:
+        UserError: if the folder does not hold a model, or is unusable.
+    """
+    folder = folder_of(model)
+    if folder is None:
+        raise UserError(f"{model} is not a folder of a model, as rnnsearch-export --out writes it")
+    read = read_folder(folder)
+    facts, (source, target) = read.facts, read.dictionaries
+    source_lang, target_lang = facts.languages
+    architecture = facts.architecture  # only a name: the options have all that it stands for
+    if ARCH_MODEL_REGISTRY.get(architecture) is not RNNSearchModel:
+        architecture = "rnnsearch_50"
+    task = {
+        "_name": "alignment_heatmap",
+        "data": str(folder),
+        "source_lang": source_lang,
+        "target_lang": target_lang,
+        "left_pad_source": facts.left_pad_source,
+    }
+    state = checkpoint_of_model(
+        read.model.state_dict(),
+        facts.options | {"_name": architecture},
+        task,
+        {
+            length_limit.STATE: list(facts.length_limit),
+            compatibility.STATE: compatibility.describe(
+                {"source": source, "target": target}, facts.languages, folder
+            ),
+        },
+    )
+    write_whole(state, str(out))

@@ -1,0 +1,266 @@
+"""A model as a folder of plain files, for sharing: nothing in it can run code.
+
+    model.safetensors     matrices: float32, float16, or int8 with one scale for each row
+    config.json           architecture, sizes, languages, limit of length, version
+    dict.*.txt            the dictionaries, as fairseq-preprocess wrote them
+    preprocessing.json    how text becomes tokens, and the BPE codes that it names
+    README.md             the model card
+    SHA256SUMS            digests of all of them
+
+``rnnsearch-export`` writes one. ``load`` and the commands take it wherever they take a checkpoint.
+"""
+
+import json
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from fairseq_rnnsearch import __version__
+from fairseq_rnnsearch.decoding.length_limit import LengthLimit, stored
+from fairseq_rnnsearch.errors import UserError, as_text, reason
+from fairseq_rnnsearch.models.model_folders import PARAMETERS
+from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
+from fairseq_rnnsearch.network.removed_options import drop_removed
+from fairseq_rnnsearch.network.translation_model import current_names
+from fairseq_rnnsearch.text import plain_text
+from fairseq_rnnsearch.text.checksums import check_checksum, write_list
+from fairseq_rnnsearch.text.dictionary_file import Dictionary, read_dictionary, written
+
+CONFIG, CARD = "config.json", "README.md"
+_SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
+_FORMAT = "fairseq_rnnsearch 1"
+
+
+class Facts(NamedTuple):
+    """The contents of ``config.json``.
+
+    Attributes:
+        architecture: as ``--arch``.
+        options: the model's options, by their names in `ModelOptions`.
+        languages: of the source and the target.
+        left_pad_source: whether shorter sentences in a batch are padded on the left.
+        length_limit: the maximum length of a translation.
+        licence: a line about the training data, which pages show.
+    """
+
+    architecture: str
+    options: dict[str, Any]
+    languages: tuple[str, str]
+    left_pad_source: bool
+    length_limit: LengthLimit
+    licence: str = ""
+
+
+class ModelFolder(NamedTuple):
+    """A folder that has been read."""
+
+    path: Path
+    facts: Facts
+    dictionaries: tuple[Dictionary, Dictionary]
+    model: TranslationModel
+
+
+class Trained(NamedTuple):
+    """The models of an ensemble, of folders or checkpoints, and what they share.
+
+    Attributes:
+        data: the folder with the dictionaries and ``preprocessing.json``.
+        options: fairseq's, of the last checkpoint's model, with its architecture as ``_name``.
+    """
+
+    models: Sequence[torch.nn.Module]
+    dictionaries: tuple[Any, Any]
+    languages: tuple[str, str]
+    data: Path
+    left_pad_source: bool
+    length_limit: LengthLimit
+    options: Any = None
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write_folder(
+    out: Path,
+    model: TranslationModel,
+    facts: Facts,
+    dictionaries: tuple[Any, Any],
+    data: Path,
+    *,
+    weights: str = "float32",
+    card: str | None = None,
+) -> None:
+    """Write a model's folder, whole or not at all.
+
+    Args:
+        data: the folder with the training's preprocessing.json and BPE codes.
+        weights: how to store matrices, one of ``arguments.WEIGHTS``; vectors stay float32.
+        card: text of the README.md (default: one from the facts).
+
+    Raises:
+        UserError: if the folder exists already, or if float16 cannot hold the parameters.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"--out {out}: is there already; name a new folder")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as unfinished:
+        folder = Path(unfinished) / out.name
+        folder.mkdir()
+        (folder / PARAMETERS).write_bytes(save(dict(_as_stored(model, weights))))
+        for language, dictionary in zip(facts.languages, dictionaries, strict=True):
+            (folder / f"dict.{language}.txt").write_text(written(dictionary), encoding="utf-8")
+        _copy_preprocessing(data, facts.languages, folder)
+        (folder / CONFIG).write_text(_config(facts, weights), encoding="utf-8")
+        text = _card(model, facts, weights) if card is None else card
+        (folder / CARD).write_text(text, encoding="utf-8")
+        write_list(folder, sorted(path.name for path in folder.iterdir()))
+        folder.replace(out)
+
+
+def _as_stored(model: TranslationModel, weights: str) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, parameter in model.named_parameters():
+        values = parameter.detach().float().cpu().contiguous()
+        if weights == "float32" or values.dim() == 1:
+            yield name, values
+        elif weights == "int8":
+            steps, scales = quantised(values.numpy())
+            yield name, torch.from_numpy(steps)
+            yield name + _SCALE, torch.from_numpy(scales)
+        elif not torch.isfinite(half := values.half()).all():
+            raise UserError(
+                f"--weights float16: {name} has numbers up to {values.abs().max():.3g}, and "
+                f"float16 ends at {torch.finfo(torch.float16).max:,.0f}; expected float32 or int8"
+            )
+        else:
+            yield name, half
+
+
+def quantised(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Round a matrix; return its 8-bit numbers and its rows' scales."""
+    scales = np.abs(values).max(axis=1).astype(np.float32) / np.float32(127)
+    steps = np.divide(values, scales[:, None], out=np.zeros_like(values), where=scales[:, None] > 0)
+    return np.rint(steps).astype(np.int8), scales
+
+
+def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) -> None:
+    settings = {}
+    for language, of_language in plain_text.settings_of(data).items():
+        if language not in languages:
+            continue
+        settings[language] = of_language
+        if codes := of_language.get("bpe_codes"):
+            own = f"codes.{language}"  # no other file's name
+            shutil.copyfile(data / codes, folder / own)
+            settings[language] = of_language | {"bpe_codes": own}
+    plain_text.write_settings(folder, settings)
+
+
+def _config(facts: Facts, weights: str) -> str:
+    described = {"format": _FORMAT, "version": __version__, **facts._asdict(), "weights": weights}
+    return json.dumps(described, ensure_ascii=False, indent=1) + "\n"
+
+
+def _card(model: TranslationModel, facts: Facts, weights: str) -> str:
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    options = "\n".join(f"| `{name}` | {value} |" for name, value in facts.options.items())
+    source, target = facts.languages
+    return f"""---
+language:
+- {source}
+- {target}
+library_name: fairseq_rnnsearch
+pipeline_tag: translation
+---
+
+# {facts.architecture}, {source} to {target}
+
+The model of "Neural Machine Translation by Jointly Learning to Align and Translate" (Bahdanau, Cho
+and Bengio, ICLR 2015), {numbers:,} parameters, stored in {weights}. Nobody has written yet what it
+was trained on, how well it translates and what it is not good for: `rnnsearch-export --card FILE`
+takes such a text.
+
+```python
+from fairseq_rnnsearch import load
+
+print(load("THIS_FOLDER").translate("...").text)
+```
+
+| option | value |
+|---|---|
+{options}
+"""
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def read_folder(path: Path) -> ModelFolder:
+    """Read a model's folder.
+
+    Raises:
+        UserError: a file is missing, damaged, or does not fit the others.
+    """
+    facts = read_facts(path)
+    dictionaries = [f"dict.{language}.txt" for language in facts.languages]
+    codes = [of_language.get("bpe_codes") for of_language in plain_text.settings_of(path).values()]
+    for name in (CONFIG, plain_text.FILE_NAME, *dictionaries, *filter(None, codes), PARAMETERS):
+        if not (path / name).is_file():
+            raise UserError(f"{path} is not a complete model: it lacks {name}")
+        check_checksum(path / name, "rnnsearch-export")
+    source, target = (read_dictionary(path / name) for name in dictionaries)
+    return ModelFolder(path, facts, (source, target), _model(path, facts, source, target))
+
+
+def read_facts(path: Path) -> Facts:
+    """Read ``config.json``.
+
+    Raises:
+        UserError: it does not describe a model.
+    """
+    file = path / CONFIG
+    try:
+        config = json.loads(file.read_text(encoding="utf-8"))
+        if config["format"] != _FORMAT:
+            raise ValueError(f'"format" must be "{_FORMAT}"')
+        source, target = config["languages"]
+        drop_removed(config["options"])
+        return Facts(
+            config["architecture"],
+            config["options"],
+            (source, target),
+            config.get("left_pad_source") is True,
+            stored(config.get("length_limit")),
+            as_text(config.get("licence", "")),
+        )
+    except (ValueError, KeyError, TypeError) as problem:
+        raise UserError(f"{file} cannot be read: {reason(problem)}") from problem
+
+
+def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> TranslationModel:
+    try:
+        with torch.device("meta"):  # shapes alone, until the file gives values
+            model = TranslationModel(*networks_of(ModelOptions(**facts.options), source, target))
+        with safe_open(path / PARAMETERS, "pt") as file:
+            names = [name for name in file.keys() if not name.endswith(_SCALE)]  # noqa: SIM118
+            parameters = current_names({name: _values(file, name) for name in names})
+        model.load_state_dict(model.checked(parameters), assign=True)
+    except (ValueError, TypeError, RuntimeError, SafetensorError) as problem:
+        raise UserError(
+            f"{path / PARAMETERS} and {CONFIG} hold no model together: {reason(problem)}"
+        ) from problem
+    return model.eval()
+
+
+def _values(file: Any, name: str) -> torch.Tensor:
+    """Return a parameter as float32."""
+    values = file.get_tensor(name)
+    if values.dtype == torch.int8:
+        return values.float() * file.get_tensor(name + _SCALE)[:, None]
+    return values.float()

@@ -1,0 +1,181 @@
+"""``--guided-alignment``: links for the training pairs, which a cost makes attention follow.
+
+The file has one line per pair of the binarised training data, in the same order: word links
+``i-j``, the source word first, both counted from 0 (Pharaoh format; an empty line for a pair
+without links). They become fairseq's alignments of a batch, as if read by ``--load-alignments``, so
+they follow their pairs however these are shuffled, dropped, shared by processes or split; and
+fairseq's own criterion reads them too.
+
+A link of a word that is cut into subword pieces (``@@``) applies to all its pieces. If ``<unk>``
+replaces a piece, the data does not show where the word ends, and the pair gets no links.
+"""
+
+import logging
+import re
+from array import array
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq.criterions import FairseqCriterion
+from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
+    LabelSmoothedCrossEntropyCriterionWithAlignment,
+)
+from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.models import BaseFairseqModel, FairseqEncoderDecoderModel
+from torch import Tensor
+from torch.utils.data import Dataset
+from tqdm import tqdm
+
+from fairseq_rnnsearch.decoding.decode import has_alignment
+from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.files import text_lines
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
+
+logger = logging.getLogger(__name__)
+
+_LINK = re.compile("[0-9]{1,7}-[0-9]{1,7}")
+_LINE = re.compile(rf"\s*(?:{_LINK.pattern}(?:\s+|$))*", re.ASCII)
+
+
+class _Side:
+    """One side of the training pairs, whose words may be cut into pieces."""
+
+    def __init__(
+        self, name: str, sentences: Sequence[Tensor], sizes: np.ndarray, dictionary: Dictionary
+    ) -> None:
+        self.name = name
+        self._sentences, self._sizes, self._unk = sentences, sizes, dictionary.unk()
+        self._continues = np.array([word.endswith("@@") for word in dictionary.symbols])
+        self.has_pieces = bool(self._continues.any())
+
+    def words_of_pieces(self, index: int) -> np.ndarray | None:
+        """Return the number of each piece's word, or None if unknown."""
+        pieces = self._sentences[index].numpy()[:-1]  # without the end symbol
+        if self.has_pieces and (pieces == self._unk).any():
+            return None
+        begins = np.ones(len(pieces), dtype=bool)
+        begins[1:] = ~self._continues[pieces[:-1]]
+        return begins.cumsum() - 1
+
+    def count_words(self, index: int) -> int | None:
+        """Return the number of words in a sentence, or None if unknown."""
+        if not self.has_pieces:
+            return int(self._sizes[index]) - 1
+        words = self.words_of_pieces(index)
+        return None if words is None else int(words[-1]) + 1 if len(words) else 0
+
+
+class GuidedAlignment(Dataset):
+    """The links between pieces for each pair of a data set; an ``align_dataset`` for fairseq.
+
+    Args:
+        path: the file of links.
+        pairs: the training data.
+        name: the data's name in messages.
+
+    Raises:
+        UserError: if the file cannot be read or does not have one line per pair, or a line has
+            anything but links, or a link to a word that its sentence does not have.
+    """
+
+    def __init__(self, path: Path, pairs: LanguagePairDataset, name: str) -> None:
+        self._sides = (
+            _Side("source", pairs.src, pairs.src_sizes, pairs.src_dict),
+            _Side("target", pairs.tgt, pairs.tgt_sizes, pairs.tgt_dict),
+        )
+        links, ends, unknown = array("i"), [0], 0
+        number = 0
+        lines = text_lines(path, "--guided-alignment")
+        lines = tqdm(lines, f"reading {path.name}", unit="pair", delay=2, leave=False)
+        for number, line in enumerate(lines, start=1):
+            if number > len(pairs):
+                continue  # count lines for the message
+            if not _LINE.fullmatch(line):
+                raise _malformed(path, number, line)
+            positions = array("i", map(int, line.replace("-", " ").split()))
+            if positions and self._check(path, number, line, positions):
+                links.extend(positions)
+            else:
+                unknown += bool(positions)
+            ends.append(len(links) // 2)
+        if number != len(pairs):
+            raise UserError(
+                f"--guided-alignment {path} has {counted(number, 'line')}, but {name} has"
+                f" {counted(len(pairs), 'pair')}: it must have a line for each, in their order,"
+                " empty for a pair without links"
+            )
+        self._links, self._ends = np.array(links).reshape(-1, 2), np.array(ends)
+        logger.info("%s guide the alignments of %s", counted(ends[-1], "link"), name)
+        if unknown:
+            logger.warning(
+                "%s without links: <unk> stands for a part of a word there, and the words cannot "
+                "be counted",
+                counted(unknown, "pair goes", "pairs go"),
+            )
+
+    def _check(self, path: Path, number: int, line: str, links: array) -> bool:
+        """Return whether a pair's words can be counted; if so, check that its links fit."""
+        known = True
+        for place, side in enumerate(self._sides):
+            words = side.count_words(number - 1)
+            if words is None:
+                known = False
+            elif (largest := max(links[place::2])) >= words:
+                link = next(x for x in line.split() if int(x.split("-")[place]) == largest)
+                valid = f"0 to {words - 1}" if words else "none"
+                raise UserError(
+                    f"--guided-alignment {path}, line {number}: found word {largest} of the"
+                    f" {side.name} in {link!r}, but that sentence of the training data has"
+                    f" {counted(words, 'word')}; valid, counted from 0: {valid}"
+                )
+        return known
+
+    def __getitem__(self, index: int) -> Tensor:
+        """Return the links between a pair's pieces, ``(links, 2)``, the source first."""
+        links = self._links[slice(*self._ends[index : index + 2])]
+        if not len(links) or not any(side.has_pieces for side in self._sides):
+            return torch.from_numpy(links).long()
+        source, target = (side.words_of_pieces(index) for side in self._sides)
+        of_words = np.zeros((source[-1] + 1, target[-1] + 1), dtype=bool)
+        of_words[tuple(links.T)] = True
+        return torch.from_numpy(np.argwhere(of_words[source[:, None], target]))
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def prefetch(self, indices: Sequence[int]) -> None:
+        """Do nothing: fairseq calls this when it prefetches the sentences themselves."""
+
+
+def check_guidance(
+    model: BaseFairseqModel | None, criterion: FairseqCriterion, option: str
+) -> None:
+    """Check that links will have an effect.
+
+    Args:
+        option: that gives them, for the message.
+
+    Raises:
+        UserError: for a model without attention, or a criterion that ignores links.
+    """
+    if isinstance(model, FairseqEncoderDecoderModel) and not has_alignment(model):
+        raise UserError(
+            f"{option} needs a model with attention; RNNencdec reads its source through one vector "
+            "and has no alignment"
+        )
+    knows = (AlignmentHeatmapCriterion, LabelSmoothedCrossEntropyCriterionWithAlignment)
+    if not isinstance(criterion, knows):
+        raise UserError(
+            f"{option}: the criterion {type(criterion).__name__} takes no links; "
+            "valid: --criterion alignment_heatmap and label_smoothed_cross_entropy_with_alignment"
+        )
+
+
+def _malformed(path: Path, number: int, line: str) -> UserError:
+    wrong = next(x for x in line.split() if not _LINK.fullmatch(x))
+    return UserError(
+        f"--guided-alignment {path}, line {number}: found {wrong!r:.60}; valid: links like 3-2"
+        " with blanks between them, the source word first, counted from 0"
+    )

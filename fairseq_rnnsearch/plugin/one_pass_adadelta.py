@@ -1,0 +1,137 @@
+"""torch's Adadelta in one pass over memory: in C on a CPU, in Triton on a GPU.
+
+torch's own copies every parameter twice and reads memory for each of ten operations. It does the
+work where there is neither a compiler nor Triton, and on what is not contiguous or of several
+types. The equations are the same, and checkpoints of either continue with the other.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch.kernels.c_library import INTEGER, POINTER, REAL, Functions
+from fairseq_rnnsearch.kernels.devices import runs_triton
+
+AVERAGES = ("square_avg", "acc_delta")  # torch's names of E[g^2] and E[D^2]
+FUNCTIONS = Functions(Path(__file__).with_name("adadelta.c"), {
+    "sum_of_squares": (*2 * (INTEGER,), *2 * (POINTER,)),
+    "update": (*2 * (INTEGER,), *4 * (POINTER,), *5 * (REAL,)),
+})  # fmt: skip
+
+
+class OnePassAdadelta(torch.optim.Adadelta):
+    """Adadelta that clips gradients while it reads them.
+
+    Attributes:
+        factor: what the next update multiplies gradients by; None: 1.
+        sound: whether to make the next update, as a boolean tensor on the device; None: yes. Only
+            if ``runs_triton``.
+    """
+
+    factor: Tensor | None = None
+    sound: Tensor | None = None
+
+    @property
+    def runs_triton(self) -> bool:
+        """Whether an update is made by Triton, which can skip it without asking the device."""
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        return all(map(runs_triton, parameters)) and self._takes(parameters)
+
+    @torch.no_grad()
+    def step(self, closure: Callable | None = None) -> Tensor | float | None:
+        """Make one update; a closure first computes the cost, which is returned, and gradients."""
+        cost = None
+        if closure is not None:
+            with torch.enable_grad():
+                cost = closure()
+        groups = [
+            (group, [parameter for parameter in group["params"] if parameter.grad is not None])
+            for group in self.param_groups
+        ]
+        learning = [parameter for _, of_group in groups for parameter in of_group]
+        if self.runs_triton:
+            from fairseq_rnnsearch.plugin import fused_adadelta
+
+            sound = None if self.sound is None else self.sound.int()
+            update = partial(fused_adadelta.update, sound=sound, factor=self.factor)
+        elif functions := self._functions_for(learning):
+            factor = 1.0 if self.factor is None else self.factor.item()
+            update = partial(_update, functions=functions, factor=factor)
+        else:
+            if self.factor is not None and learning:
+                torch._foreach_mul_(gradients_of(learning), self.factor)
+            super().step()
+            return cost
+        for group, of_group in groups:
+            update([(p, p.grad, *self._averages_of(p)) for p in of_group], group)
+        for parameter in learning:  # autograd cannot see what C and Triton write
+            torch.autograd.graph.increment_version(parameter)
+        if learning:
+            torch._foreach_add_([self.state[parameter]["step"] for parameter in learning], 1)
+        return cost
+
+    def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
+        """Return the compiled functions if they take an update's tensors."""
+        return FUNCTIONS.that_take(*parameters) if self._takes(parameters) else None
+
+    def _takes(self, parameters: Sequence[Tensor]) -> bool:
+        """Tell whether one pass can update them: an update's four tensors are dense and alike."""
+        for parameter in parameters:
+            state = self.state.get(parameter, {})  # another program may have stored it
+            own = [state.get(name, parameter) for name in AVERAGES]
+            own += [parameter, *gradients_of([parameter])]
+            if not all(
+                x.layout is torch.strided
+                and x.is_contiguous()
+                and (x.shape, x.dtype) == (parameter.shape, parameter.dtype)
+                for x in own
+            ):
+                return False
+        return not any(group["maximize"] for group in self.param_groups)
+
+    def _averages_of(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
+        """Return E[g^2] and E[D^2], zero before the first update."""
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros((), dtype=torch.float32)
+            state |= {name: torch.zeros_like(parameter) for name in AVERAGES}
+        return tuple(state[name] for name in AVERAGES)
+
+
+def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of those that have one."""
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def norm_of(gradients: Sequence[Tensor]) -> Tensor:
+    """Return the norm of all gradients together, ``()``, in float32 at least."""
+    dtype = torch.promote_types(gradients[0].dtype, torch.float32)
+    if functions := FUNCTIONS.that_take(*gradients):
+        squares = torch.empty(len(gradients), dtype=torch.float64, device="cpu")
+        threads = torch.get_num_threads()
+        for gradient, square in zip(gradients, squares, strict=True):
+            functions.sum_of_squares(
+                threads, gradient.numel(), gradient.data_ptr(), square.data_ptr()
+            )
+        return squares.sum().sqrt().to(dtype)
+    if all(map(runs_triton, gradients)) and {gradient.dtype for gradient in gradients} == {dtype}:
+        from fairseq_rnnsearch.plugin import fused_adadelta
+
+        return fused_adadelta.norm_of([gradient.contiguous() for gradient in gradients])
+    norms = torch._foreach_norm(gradients, 2, dtype=dtype)
+    return torch.linalg.vector_norm(torch.stack(norms))
+
+
+def _update(
+    rows: Sequence[Sequence[Tensor]], group: dict, functions: ctypes.CDLL, factor: float
+) -> None:
+    for tensors in rows:
+        functions.update(
+            *(torch.get_num_threads(), tensors[0].numel()),
+            *(tensor.data_ptr() for tensor in tensors),
+            *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"]), factor),
+        )

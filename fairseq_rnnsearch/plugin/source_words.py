@@ -1,0 +1,74 @@
+"""Unknown words in the input of fairseq-generate.
+
+A warning counts them. Pictures show the original words if these are still known, which
+they are not in fairseq's binary data.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
+from fairseq.data.indexed_dataset import IndexedRawTextDataset
+from torch import Tensor
+
+from fairseq_rnnsearch.text.coverage import WordCount, marked, words_of
+
+SAMPLED = 2000  # sentences to count per data set, evenly spread
+
+
+class SourceWords:
+    """The words of the sentences to translate.
+
+    Args:
+        dictionaries: for the source and the target.
+        languages: of the source and the target.
+    """
+
+    def __init__(self, dictionaries: Sequence[Dictionary], languages: Sequence[str]) -> None:
+        self._dictionaries = dictionaries
+        self._vocabularies = list(map(words_of, dictionaries, languages))
+
+    def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
+        """Warn about unknown words in whole data sets.
+
+        Args:
+            with_target: whether targets are given too, to be scored.
+        """
+        for data in datasets:
+            if not isinstance(data, LanguagePairDataset):
+                continue
+            sides = [data.src, data.tgt if with_target else None]
+            each = zip(sides, self._dictionaries, self._vocabularies, strict=True)
+            for sentences, dictionary, vocabulary in each:
+                count = WordCount(vocabulary)
+                for number in range(0, len(sentences or ()), len(data) // SAMPLED + 1):
+                    count.add(_words_at(sentences, number, dictionary))
+                count.warn()
+
+    def labels(
+        self,
+        sentence: int,
+        source: Tensor,
+        datasets: Mapping[str, FairseqDataset],
+    ) -> tuple[str, ...]:
+        """Return the words of a source sentence; unknown ones are marked, and named if possible.
+
+        Args:
+            source: word numbers, without padding.
+        """
+        dictionary = self._dictionaries[0]
+        shown = tuple(dictionary[number] for number in source)
+        words: Sequence[str] = ()
+        if len(datasets) == 1:
+            (data,) = datasets.values()
+            words = _words_at(data.src, sentence, dictionary)
+        if len(words) + 1 != len(shown):
+            return shown
+        return (*marked(words, self._vocabularies[0]), shown[-1])
+
+
+def _words_at(data: FairseqDataset, number: int, dictionary: Dictionary) -> list[str]:
+    """Return a sentence's words without the end symbol; binary data has lost unknown words."""
+    if isinstance(data, IndexedRawTextDataset):
+        return data.get_original_text(number).split()
+    symbols = {dictionary.bos(), dictionary.eos(), dictionary.pad()}
+    return [dictionary[i] for i in data[number].tolist() if i not in symbols]

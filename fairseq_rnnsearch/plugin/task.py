@@ -1,0 +1,369 @@
+"""The translation task: training, validation and translation, with visible attention.
+
+``parallel_data`` reads the data and makes the batches.
+"""
+
+import copy
+import json
+import logging
+from argparse import Namespace
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion
+from fairseq.data import Dictionary, FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.models import BaseFairseqModel
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_scorer import SequenceScorer
+from fairseq.tasks import register_task
+from omegaconf import DictConfig
+from torch import Tensor
+
+from fairseq_rnnsearch.decoding.batches import naming_the_batch
+from fairseq_rnnsearch.decoding.decode import decode, has_alignment
+from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
+from fairseq_rnnsearch.decoding.search.beam_search import longest_translation
+from fairseq_rnnsearch.errors import UserError, counted, option_of
+from fairseq_rnnsearch.plugin import generators
+from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.first_batch import check_kernels
+from fairseq_rnnsearch.plugin.guided_alignment import GuidedAlignment, check_guidance
+from fairseq_rnnsearch.plugin.heatmaps import Heatmaps
+from fairseq_rnnsearch.plugin.model import RNNSearchModel
+from fairseq_rnnsearch.plugin.nonfinite import UpdateRecord, name_sentences
+from fairseq_rnnsearch.plugin.parallel_data import ParallelDataTask
+from fairseq_rnnsearch.plugin.source_words import SourceWords
+from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
+from fairseq_rnnsearch.runs.checkpoints import check_registered
+from fairseq_rnnsearch.runs.options import check_options
+from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
+from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
+
+logger = logging.getLogger(__name__)
+
+# options of fairseq's search that the authors' has not, with fairseq's defaults
+_NOT_OF_THE_AUTHORS = {
+    "min_len": 1,
+    "max_len_a": FAIRSEQ_LIMIT.ratio,
+    "max_len_b": FAIRSEQ_LIMIT.margin,
+    "diversity_rate": -1.0,
+}
+
+
+@register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
+class AlignmentHeatmapTask(ParallelDataTask):
+    """Translation by fairseq's search or the authors', with soft alignments to look at.
+
+    It reports unusable data before training, and sentences that went wrong during it.
+    """
+
+    def __init__(
+        self, cfg: AlignmentHeatmapConfig, src_dict: Dictionary, tgt_dict: Dictionary
+    ) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        self._model = self._criterion = None
+        self._update_record = UpdateRecord()
+        self._words = SourceWords((src_dict, tgt_dict), (cfg.source_lang, cfg.target_lang))
+        self._kernels_are_checked = self._has_cut = self._translates = False
+        self._heatmaps = Heatmaps(cfg, (src_dict, tgt_dict), self._words, self.datasets)
+
+    # data
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+        """Load parallel data; check training data, and add the links to it."""
+        is_first = self._training_data is None  # later epochs may have other data folders
+        super().load_dataset(split, epoch, combine, **kwargs)
+        if self.datasets[split] is self._training_data:
+            if is_first:
+                self._check_model()
+            self._guide(epoch)
+
+    def _check_model(self) -> None:
+        """Let the model check its training data, see ``RNNSearchModel.check_training``."""
+        if isinstance(self._model, RNNSearchModel):
+            ours = isinstance(self._criterion, AlignmentHeatmapCriterion)
+            self._model.check_training(self._criterion.readings() if ours else 1)
+
+    def _guide(self, epoch: int) -> None:
+        """Give the training data the links of ``--guided-alignment``.
+
+        Raises:
+            UserError: as `GuidedAlignment`, unless there is one file per data folder; for
+                --load-alignments without any or with those of train alone and a train1 beside it;
+                and for either with --upsample-primary, which repeats pairs and not their links.
+        """
+        files, folders = self._guidance, utils.split_paths(self.cfg.data)
+        option = self._links_option
+        if option and self.cfg.upsample_primary != 1:
+            raise UserError(
+                f"{option} and --upsample-primary {self.cfg.upsample_primary}: this would repeat "
+                "pairs without their links; drop one of them"
+            )
+        if not files:
+            if self.cfg.load_alignments:
+                self._check_alignments()
+            return
+        if len(files) != len(folders):
+            raise UserError(
+                f"--guided-alignment names {counted(len(files), 'file')}, but there are "
+                f"{counted(len(folders), 'data folder')}: give one for each, with : between"
+            )
+        if self.cfg.load_alignments:
+            raise UserError("--guided-alignment and --load-alignments: give one of them")
+        shard = (epoch - 1) % len(folders)
+        name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
+        links = GuidedAlignment(Path(files[shard]), self._training_data, name)
+        self._training_data.align_dataset = links
+
+    def _check_alignments(self) -> None:
+        """Refuse alignments that do not belong to all pairs: fairseq reads those of train alone."""
+        links, name = self._training_data.align_dataset, self.cfg.train_subset
+        if links is None:
+            raise UserError(
+                f"--load-alignments: the {name!r} data has no alignments "
+                "(fairseq-preprocess --align-suffix)"
+            )
+        if len(links) != len(self._training_data):
+            raise UserError(
+                f"--load-alignments: the {name!r} data has {counted(len(links), 'alignment')} and "
+                f"{counted(len(self._training_data), 'pair')}, with those of {name}1 and so on; "
+                "--guided-alignment takes a file with a line for each"
+            )
+
+    @property
+    def _guidance(self) -> list[str]:
+        return utils.split_paths(self.cfg.guided_alignment) if self.cfg.guided_alignment else []
+
+    @property
+    def _links_option(self) -> str | None:
+        """The option that gives the training data links, or None."""
+        if self._guidance:
+            return "--guided-alignment"
+        return "--load-alignments" if self.cfg.load_alignments else None
+
+    # models and updates
+
+    def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
+        """Build as fairseq does; the model checks its training data later.
+
+        Raises:
+            UserError: as ``check_registered``.
+        """
+        check_registered(cfg)
+        if self.cfg.eval_bleu:  # of batches with tokens, of which sacrebleu warns each time
+            logging.getLogger("sacrebleu").setLevel(logging.ERROR)
+        self._model = super().build_model(cfg, from_checkpoint)
+        return self._model
+
+    def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
+        """Build as fairseq does; see ``build_model``.
+
+        Raises:
+            UserError: as ``check_guidance``.
+        """
+        self._criterion = super().build_criterion(cfg, from_checkpoint)
+        if option := self._links_option:
+            check_guidance(self._model, self._criterion, option)
+        return self._criterion
+
+    def train_step(
+        self, sample: dict, model, criterion, optimizer, update_num: int, ignore_grad: bool = False
+    ) -> tuple[torch.Tensor, int, dict]:
+        """Train as fairseq does.
+
+        The update's batches are kept, to name the sentences if it is not finite. The first batch
+        tests the kernels, see ``check_kernels``.
+        """
+        if not self._kernels_are_checked:
+            with naming_the_batch(sample):
+                check_kernels(model, criterion, sample)
+            self._kernels_are_checked = True
+        if not ignore_grad:
+            if update_num != self._update_record.update:
+                self._update_record = UpdateRecord(update_num)
+            self._update_record.add(sample, model, criterion)
+        if isinstance(optimizer, NonfiniteHandler):
+            optimizer.begin_update(self._update_record.explain)
+        with naming_the_batch(sample):
+            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def explain_update(self) -> str:
+        """Describe what is not finite in the current update."""
+        return self._update_record.explain()
+
+    # validation
+
+    def begin_valid_epoch(self, epoch: int, model) -> None:
+        """Begin to collect alignments, for a folder named after the epoch.
+
+        The search of ``--eval-bleu`` gets the limit of length. fairseq builds it before the
+        training data is there, which determines the limit.
+        """
+        super().begin_valid_epoch(epoch, model)
+        if self.cfg.eval_bleu:
+            options = Namespace(**json.loads(self.cfg.eval_bleu_args))
+            self.sequence_generator = self.build_generator([model], options)
+        self._heatmaps.begin_validation(epoch)
+
+    def get_batch_iterator(self, dataset: FairseqDataset, *args, **options) -> EpochBatchIterator:
+        """Return batches as ``ParallelDataTask`` does, and note which validation set begins."""
+        self._heatmaps.begin_subset(dataset)
+        return super().get_batch_iterator(dataset, *args, **options)
+
+    def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
+        """Validate as fairseq does, and warn if the cost is not finite."""
+        with naming_the_batch(sample):
+            loss, size, logged = super().valid_step(sample, model, criterion)
+        if not torch.isfinite(torch.as_tensor(loss)).all():
+            numbers = name_sentences(sorted(sample["id"].tolist()))
+            logger.warning("the validation cost is %s in a batch of %s", float(loss), numbers)
+        return loss, size, logged
+
+    def collect_alignments(
+        self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
+    ) -> None:
+        """Keep a batch's alignments to draw, see ``runs.trainer.AlignmentTask``."""
+        self._heatmaps.collect(ids, source, target, attention)
+
+    def post_validate(self, model, stats: dict, agg) -> None:
+        """Draw the alignments that the criterion has collected."""
+        self._heatmaps.draw_validation(stats["num_updates"])
+
+    # translation
+
+    def build_generator(
+        self,
+        models: Sequence[torch.nn.Module],
+        args: Namespace,
+        seq_gen_cls: type | None = None,
+        extra_gen_cls_kwargs: dict | None = None,
+        **options,
+    ) -> SequenceGenerator | SequenceScorer:
+        """Build fairseq's generator or scorer, or the authors' search.
+
+        Before translating, it warns if many words in the data are unknown.
+
+        Raises:
+            UserError: if the options want alignments from a model without attention, combine the
+                authors' search with one that is not beam search, need references where there are
+                none, or choose a search that does not work or heatmaps that are not drawn.
+        """
+        self._translates = isinstance(args, DictConfig)  # --eval-bleu gives a Namespace
+        if self._needs_alignment(args) and not any(has_alignment(model) for model in models):
+            raise UserError(
+                "--print-alignment, --replace-unk and heatmaps need a model with attention; "
+                "RNNencdec reads its source through one vector and has no alignment"
+            )
+        if self._needs_alignment(args):  # fairseq's models give it for --print-alignment alone
+            for part in (part for model in models for part in model.modules()):
+                if hasattr(part, "need_attn"):
+                    part.need_attn = True
+        if getattr(args, "score_reference", False):
+            generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
+        else:
+            self._check_search_options(args, seq_gen_cls)
+            if seq_gen_cls is None and self.cfg.authors_search:
+                seq_gen_cls = generators.AuthorsSequenceGenerator
+            generator = super().build_generator(
+                models,
+                self._with_length_limit(args),
+                seq_gen_cls or generators.StepwiseGenerator,
+                extra_gen_cls_kwargs,
+                **options,
+            )
+            if self.cfg.forbid_unk:
+                generator.unk_penalty = torch.inf
+        # the generator belongs to one caller, the task may serve several
+        generator.print_alignment = getattr(args, "print_alignment", None)
+        generator.needs_alignment = self._needs_alignment(args)
+        if self._translates:
+            scores = isinstance(generator, SequenceScorer)
+            self._words.count_data(self.datasets.values(), with_target=scores)
+            self._heatmaps.begin_translations()
+        return generator
+
+    def _check_search_options(self, args: Namespace | DictConfig, seq_gen_cls: type | None) -> None:
+        """Refuse options of a search that do not work here, or not together."""
+        check_options(Namespace(**args) if isinstance(args, DictConfig) else args)
+        for name, default in (("diverse_beam_groups", -1), ("diverse_beam_strength", 0.5)):
+            if getattr(args, name, default) != default:
+                raise UserError(
+                    f"{option_of(name)}: fairseq's diverse search extends translations past their "
+                    "end; --nbest and --sampling give several translations"
+                )
+        if getattr(args, "constraints", None) and self.datasets:
+            raise UserError(
+                "--constraints: binarised data has none; fairseq-interactive reads them, each"
+                " after a tab behind its sentence"
+            )
+        if seq_gen_cls is None and self.cfg.authors_search:
+            for option, default in _NOT_OF_THE_AUTHORS.items():
+                if getattr(args, option, default) != default:
+                    raise UserError(
+                        f"{option_of(option)} {getattr(args, option)}: --authors-search takes its "
+                        "limits from each sentence's length, and chooses the best candidates; drop "
+                        "one of them"
+                    )
+
+    def _with_length_limit(self, args: Namespace) -> Namespace:
+        """Replace fairseq's default length limit, if the command has it, by the model's."""
+        limit = self.length_limit
+        if (getattr(args, "max_len_a", 0), getattr(args, "max_len_b", 200)) != FAIRSEQ_LIMIT:
+            return args
+        args = copy.deepcopy(args)
+        args.max_len_a, args.max_len_b = limit.ratio, limit.margin
+        return args
+
+    def _needs_alignment(self, args: Namespace) -> bool:
+        """Tell whether an option needs a model with attention."""
+        prints = bool(getattr(args, "print_alignment", None))
+        draws = bool(self._translates and self.datasets and self.cfg.heatmap_dir)
+        return prints or draws or getattr(args, "replace_unk", None) is not None
+
+    def inference_step(
+        self, generator, models, sample: dict, prefix_tokens=None, constraints=None
+    ) -> list[list[dict]]:
+        """Translate or score one batch, with alignments to print, look up and draw.
+
+        Every hypothesis' ``attention`` is ``(source, target)``, padding included.
+
+        Raises:
+            UserError: if alignments are needed and the models give none.
+        """
+        pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
+        scores = isinstance(generator, SequenceScorer)
+        beams = decode(
+            generator, models, sample, pad, eos, prefix_tokens, constraints, scores=scores
+        )
+        is_needed = beams and getattr(generator, "needs_alignment", False)
+        if is_needed and all(one["weights"] is None for beam in beams for one in beam):
+            raise UserError(
+                "--print-alignment, --replace-unk and heatmaps need alignment weights, and this "
+                "model gives none"
+            )
+        asked = getattr(generator, "print_alignment", None)
+        is_typed = "id" not in sample  # by fairseq-interactive
+        for hypothesis in (one for beam in beams for one in beam):
+            if hypothesis["weights"] is not None:
+                weights = hypothesis["weights"]
+                hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
+        self._heatmaps.add_translations(sample, beams)
+        if not (self._has_cut or scores or self.cfg.authors_search) and self._translates:
+            lengths = sample["net_input"]["src_lengths"].cpu().numpy()
+            self._warn_of_cuts(longest_translation(generator, lengths), beams)
+        return beams
+
+    def _warn_of_cuts(self, longest: np.ndarray, beams: Sequence[Sequence[dict]]) -> None:
+        """Warn once of translations that have their maximum length, end symbols not included."""
+        lengths = np.array([len(best["tokens"]) - 1 for best, *_ in beams])
+        if (cut := lengths == longest).any():
+            self._has_cut = True
+            logger.warning(
+                "a translation was cut after %s, the limit of length of its sentence "
+                "(--max-len-a, --max-len-b), and others may be",
+                counted(int(lengths[cut][0]), "token"),
+            )

@@ -1,0 +1,126 @@
+"""Unknown words: those that a model reads as ``<unk>``, counted and named.
+
+A *word* is what the tokeniser makes of a text, punctuation marks too, with its subword pieces
+(``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces. If a text has
+unknown words, one warning for each language counts and names them.
+"""
+
+import logging
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, field
+from typing import Any
+
+from fairseq_rnnsearch.errors import as_text, counted
+from fairseq_rnnsearch.text.reversible import JOINER, shown
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN = "<unk>"
+EXAMPLES = 5
+_LONGEST_EXAMPLE = 30  # characters
+
+_LANGUAGES = {
+    **{"ar": "Arabic", "cs": "Czech", "da": "Danish", "de": "German", "el": "Greek"},
+    **{"en": "English", "es": "Spanish", "fi": "Finnish", "fr": "French", "hi": "Hindi"},
+    **{"hu": "Hungarian", "it": "Italian", "ja": "Japanese", "ko": "Korean", "nl": "Dutch"},
+    **{"pl": "Polish", "pt": "Portuguese", "ro": "Romanian", "ru": "Russian", "sv": "Swedish"},
+    **{"th": "Thai", "tr": "Turkish", "uk": "Ukrainian", "zh": "Chinese"},
+}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """One language of a model.
+
+    Attributes:
+        language: its code.
+        symbols: the pieces, or words, that the model knows, without fairseq's special symbols.
+    """
+
+    language: str
+    symbols: Set[str]
+
+    def lacks(self, word: Sequence[str]) -> bool:
+        """Tell whether a word, given as its pieces, is unknown."""
+        return any(piece not in self.symbols for piece in word)
+
+
+@dataclass
+class WordCount:
+    """Counts the words of a text in one language.
+
+    Attributes:
+        names: the different unknown words, in order.
+    """
+
+    vocabulary: Vocabulary
+    words: int = 0
+    unknown: int = 0
+    names: dict[str, None] = field(default_factory=dict)
+
+    def add(self, tokens: Sequence[str]) -> None:
+        """Count the words of a sentence, given as the model reads it."""
+        for pieces in words_in(tokens):
+            self.words += 1
+            if self.vocabulary.lacks(pieces):
+                self.unknown += 1
+                if pieces != [UNKNOWN]:  # binarised text has lost the name
+                    self.names[shown(word_of(pieces))] = None
+
+    def warn(self) -> None:
+        """Warn if there are unknown words, for example "2 of 25 English words are unknown: ..."."""
+        if not self.unknown:
+            return
+        noun = f"{language_name(self.vocabulary.language)} word"
+        are = "is" if self.unknown == 1 else "are"
+        examples = ", ".join(as_text(name, _LONGEST_EXAMPLE) for name in [*self.names][:EXAMPLES])
+        such_as = examples and (", such as " if len(self.names) > EXAMPLES else ": ")
+        message = f"{self.unknown:,} of {counted(self.words, noun)} {are} unknown"
+        logger.warning("%s", f"{message}{such_as}{examples}")
+
+
+def language_name(code: str) -> str:
+    """Return a language's English name; an unknown code is returned as it is."""
+    return _LANGUAGES.get(code, code)
+
+
+def words_of(dictionary: Any, language: str) -> Vocabulary:
+    """Return the words of fairseq's dictionary, without its special symbols."""
+    return Vocabulary(language, frozenset(dictionary.symbols[dictionary.nspecial :]))
+
+
+def unknown_words(tokens: Sequence[str], vocabulary: Vocabulary) -> tuple[str, ...]:
+    """Return the unknown words of a sentence, each once, in order."""
+    unknown = filter(vocabulary.lacks, words_in(tokens))
+    return tuple(dict.fromkeys(shown(word_of(pieces)) for pieces in unknown))
+
+
+def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:
+    """Return tokens as pictures show them: an unknown word is ``<unk:word>``.
+
+    The first piece of a word begins the mark, and the last one ends it.
+    """
+    found: list[str] = []
+    for pieces in words_in(tokens):
+        if pieces != [UNKNOWN] and vocabulary.lacks(pieces):
+            pieces[0] = f"<unk:{pieces[0].lstrip(JOINER)}"
+            pieces[-1] = f"{pieces[-1].removesuffix('@@').rstrip(JOINER)}>"
+        found += pieces
+    return found
+
+
+def words_in(tokens: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the pieces of each word."""
+    word: list[str] = []
+    for token in tokens:
+        word.append(token)
+        if not token.endswith("@@"):
+            yield word
+            word = []
+    if word:
+        yield word
+
+
+def word_of(pieces: Sequence[str]) -> str:
+    """Put the pieces of a word together."""
+    return "".join(piece.removesuffix("@@") for piece in pieces)

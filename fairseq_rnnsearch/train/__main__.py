@@ -1,0 +1,235 @@
+"""``rnnsearch-train``: from sentence pairs to a trained model, translations, scores and heatmaps.
+
+    rnnsearch-train --source corpus.en --target corpus.fr --work my-model
+    rnnsearch-train --pairs corpus.tsv --languages en,fr --dry-run
+
+Each line of --target translates the same line of --source, and the suffixes of the files are the
+languages, unless --languages names them. Or each line of --pairs has a sentence, a tab, and its
+translation. Files may be compressed with gzip, bzip2 or xz. --dry-run checks all that is given and
+says what would be done, and how much time, disk and memory it takes.
+
+The size of the model, the subwords and the training follow from the number of pairs: the defaults
+below are for 100,000, and the manual's page train.md has a table. Each can be set instead.
+Text without spaces between words, such as Chinese, Japanese and Thai, needs --tokenizer character.
+If it is interrupted, start the same command again. Afterwards rnnsearch-translate, rnnsearch-align
+and rnnsearch-export take the folder.
+"""
+
+import argparse
+import dataclasses
+import hashlib
+import importlib.util
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from fairseq_rnnsearch.command_line import parser_of, program, usage
+from fairseq_rnnsearch.errors import UsageError, option_of
+from fairseq_rnnsearch.text.corpus import check_parallel, is_language
+from fairseq_rnnsearch.train import estimate
+from fairseq_rnnsearch.train.settings import (
+    FIELDS,
+    OF_SIDES,
+    Naming,
+    Settings,
+    as_argument,
+    check,
+    for_corpus,
+    groups,
+    in_environment,
+    read,
+)
+from fairseq_rnnsearch.train.split import PARTS, Parts, read_parts, write_parts
+from fairseq_rnnsearch.train.stages import Training
+from fairseq_rnnsearch.train.steps import Step, Work, log
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_STAGES = ("text", "training", "translation")
+_PACKED = "gz|bz2|xz|lzma|zip|tar|tgz|7z|rar|zst|lz4|Z"  # some are named only to be refused
+_SUFFIX = re.compile(rf"\.([^.]*?)(?:\.txt)?(?:\.(?:{_PACKED}))*$")
+
+
+@program
+def main(
+    arguments: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path = Path(),
+) -> None:
+    """Run the command.
+
+    Args:
+        environment: also has settings, such as HIDDEN for ``--hidden``.
+        folder: where the default work folder is made.
+
+    Raises:
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
+    """
+    options = _parser().parse_args(arguments)
+    naming = Naming(environment is not None, _languages(options))
+    texts = in_environment(environment, naming) if environment is not None else {}
+    texts |= {name: text for name in FIELDS if (text := getattr(options, name)) is not None}
+    with usage():
+        given = read(texts, naming)
+    own = folder / "-".join(("own", *naming.languages, Settings(**given).model))
+    work = Work(options.work or Path((environment or {}).get("WORK") or own))
+    if options.corpus:
+        parts, settings = None, Settings(**given)
+        for part in PARTS:
+            files = (options.corpus / f"{part}.{language}" for language in naming.languages)
+            check_parallel(*files, has_symbols=True)  # which most tokenizers take apart
+    else:
+        log(f"reading {options.pairs or f'{options.source} and {options.target}'}")
+        parts = read_parts(options, naming.languages, given.get("seed", 1))
+        settings = for_corpus(given, parts.pairs)
+    with usage():
+        check(settings, naming)
+    if parts:
+        sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
+        for line in estimate.plan(work.folder, settings, parts.texts, *sizes):
+            log(line)
+    remembered = _remembered(settings, naming.languages)
+    remembered["digest of the text"] = _digest(parts, options, naming.languages)
+    if parts:  # the digest does not tell where train, valid and test begin
+        sizes = (str(len(parts.splits[part])) for part in PARTS)
+        remembered[f"pairs of {', '.join(PARTS)}"] = " ".join(sizes)
+    work.check(remembered)
+    corpus = (options.corpus or work.folder / "corpus").absolute()
+    training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
+    training.models()  # those of an ensemble are there
+    if options.dry_run:
+        log("nothing was done (--dry-run)")
+        return
+    for package in ("fairseq", "torch"):
+        if not importlib.util.find_spec(package):
+            raise ModuleNotFoundError(package, name=package)
+    with work.locked():
+        work.remember(remembered)
+        log(f"working in {work.folder}")
+        if parts:
+            lay_out = partial(write_parts, parts, naming.languages)
+            work.do(Step("lay out the corpus", lay_out, corpus))
+            parts.splits.clear()  # their memory
+        _go_on(training, options)
+
+
+def _go_on(training: Training, options: argparse.Namespace) -> None:
+    """Do all steps that follow the corpus, or those up to ``--stop-after``."""
+    stages = (training.prepare_text, training.train, training.translate)
+    for name, steps in zip(_STAGES, stages, strict=True):
+        for step in steps():
+            training.work.do(step)
+        if name == options.stop_after:
+            return
+    training.work.link("checkpoint_best.pt", training.trained)  # load() of the folder takes it
+    training.work.link("translations", training.translations)
+    training.report()
+    if "moses" in training.settings.tokenizers:
+        print("no page that translates: a page cannot split text by Moses' rules")
+        return
+    title = options.title or f"{training.settings.model}, {' to '.join(training.languages)}"
+    training.work.do(training.make_page(title, options.licence))
+    print(f"a page that translates, for any browser: {training.page}")
+
+
+def _languages(options: argparse.Namespace) -> tuple[str, str]:
+    """Return the languages with underscores: fairseq would take a hyphen for the source's end.
+
+    Raises:
+        UsageError: options do not go together, or name no two languages.
+    """
+    texts = [options.pairs, options.corpus, options.source and options.target]
+    if sum(map(bool, texts)) != 1 or bool(options.source) != bool(options.target):
+        raise UsageError(
+            "--source and --target name the two text files, or --pairs one of two columns, or"
+            " --corpus a folder"
+        )
+    if options.corpus and (options.valid or options.test):
+        raise UsageError("--valid and --test go without --corpus, which has its own")
+    files = [options.source, options.target] if options.source else []
+    names = [suffix[1] for file in files if (suffix := _SUFFIX.search(file.name))]
+    if options.languages or not files:
+        names = (options.languages or "").split(",")
+    languages = tuple(name.strip().replace("-", "_") for name in names)
+    if len(set(languages)) != 2 or len(languages) != 2 or not all(map(is_language, languages)):
+        raise UsageError(
+            "--languages, or the suffixes of the files, must name two languages, such as en and"
+            " pt-BR"
+        )
+    return languages
+
+
+def _remembered(settings: Settings, languages: tuple[str, str]) -> dict[str, str]:
+    """Return what cannot be changed in a work folder, besides the text."""
+    naming, remembered = Naming(True, languages), {}
+    of_sides = dict(zip(OF_SIDES, settings.tokenizers, strict=True))
+    for name, value in (dataclasses.asdict(settings) | of_sides).items():
+        if name not in groups()["translation"]:
+            remembered[naming.name(name)] = as_argument(value)
+    return {name: " ".join(value.split()) for name, value in remembered.items()}
+
+
+def _digest(parts: Parts | None, options: argparse.Namespace, languages: tuple[str, str]) -> str:
+    """Return a digest of the text, to notice files that were changed meanwhile."""
+    digest = hashlib.sha256()
+    if parts:
+        for pair in itertools.chain.from_iterable(parts.splits.values()):
+            digest.update("\t".join(pair).encode() + b"\n")
+    else:
+        for part, language in itertools.product(PARTS, languages):
+            with (options.corpus / f"{part}.{language}").open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:12]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of("rnnsearch-train", __doc__)
+    text = parser.add_argument_group("pairs")
+    text.add_argument("--source", type=Path, metavar="FILE", help="sentences, one per line")
+    text.add_argument("--target", type=Path, metavar="FILE", help="their translations")
+    text.add_argument("--pairs", type=Path, metavar="FILE", help="both, with a tab in between")
+    text.add_argument(
+        "--languages", metavar="SOURCE,TARGET", help="such as en,fr (default: the suffixes)"
+    )
+    held_out = "text, such as PREFIX.en and PREFIX.fr (default: pairs are held out)"
+    text.add_argument("--valid", metavar="PREFIX", help=f"validation {held_out}")
+    text.add_argument("--test", metavar="PREFIX", help=f"test {held_out}")
+    text.add_argument(
+        "--corpus", type=Path, metavar="FOLDER",
+        help="instead of all these: a folder with train, valid and test of both languages, such as"
+        " train.en, which are taken as they are; no setting follows from their size",
+    )  # fmt: skip
+    parser.add_argument(
+        "--work", type=Path, metavar="FOLDER",
+        help="for everything that is made (default: own-en-fr-rnnsearch, for example)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check everything, say what it takes, and stop"
+    )
+    parser.add_argument("--stop-after", choices=_STAGES, help="stop after this stage")
+    parser.add_argument("--title", default="", help="title of the page that translates")
+    parser.add_argument(
+        "--licence", default="", metavar="TEXT", help="licence of the data, shown on the page"
+    )
+    parser.add_argument(
+        "--user-dir", type=Path, metavar="FOLDER", default=_PACKAGE,
+        help="another plugin of fairseq, which imports this one",
+    )  # fmt: skip
+    by_size = for_corpus({}, 100_000)
+    for group, names in groups().items():
+        of_group = parser.add_argument_group(f"settings of {group}")
+        for name in names:
+            about, shown = FIELDS[name].metadata, as_argument(getattr(by_size, name))
+            if shown != (fixed := as_argument(FIELDS[name].default)):
+                shown += f"; with --corpus {fixed}"
+            of_group.add_argument(
+                option_of(name),
+                metavar=about["kind"].metavar,
+                help=about["help"] + (f" (default: {shown})" if shown else ""),
+            )
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,403 @@
+"""The steps from a parallel corpus to a trained model, its translations and a page."""
+
+import itertools
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import UserError, as_text, counted
+from fairseq_rnnsearch.text.checksums import FILE_NAME as CHECKSUMS
+from fairseq_rnnsearch.text.checksums import check_checksum, digest
+from fairseq_rnnsearch.train import train_options
+from fairseq_rnnsearch.train.progress import Progress
+from fairseq_rnnsearch.train.settings import Settings, as_argument
+from fairseq_rnnsearch.train.split import PARTS
+from fairseq_rnnsearch.train.steps import Step, Work, log
+from fairseq_rnnsearch.train.subwords import make_subwords
+
+# what the console scripts of fairseq do
+_FAIRSEQ = (
+    "import sys; from fairseq_cli.{0} import cli_main; sys.argv[0] = 'fairseq-{0}'; cli_main()"
+)
+# fairseq-preprocess, once for the options between two semicolons: its start takes seconds
+_PREPROCESS = """\
+import itertools, sys
+from fairseq_cli import preprocess
+for is_between, options in itertools.groupby(sys.argv[1:], ";".__eq__):
+    if not is_between:
+        sys.argv = ["fairseq-preprocess", *options]
+        preprocess.cli_main()
+        preprocess.logger.handlers.clear()  # each folder has its own log
+"""
+_PREPROCESSED = "Wrote preprocessed data to "
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training in a work folder.
+
+    Attributes:
+        languages: of the source and the target.
+        corpus: the folder of the text, ``{train,valid,test}.LANGUAGE``.
+        user_dir: fairseq's ``--user-dir``.
+    """
+
+    work: Work
+    settings: Settings
+    languages: tuple[str, str]
+    corpus: Path
+    user_dir: Path
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def _in_work(self, name: str) -> Path:
+        return self.work.folder / name
+
+    @property
+    def data(self) -> Path:
+        """Return the folder of the text for fairseq."""
+        return self._in_work("data")
+
+    @property
+    def trained(self) -> Path:
+        """Return the checkpoint that translates."""
+        if self.settings.checkpoint == "best":
+            return self._in_work("checkpoints/checkpoint_best.pt")
+        return self._in_work(f"average-of-{self.settings.average}.pt")
+
+    @cached_property  # an ensemble's models are read
+    def translations(self) -> Path:
+        """Return the folder of the translations with these settings."""
+        s = self.settings
+        name = f"translations-{s.checkpoint}-beam{s.beam}-length{as_argument(s.length_penalty)}"
+        name += f"-{s.unknown}"
+        if s.evaluate != "test":
+            name = f"{s.evaluate}-{name}"
+        others = (f"{Path(one).name}-{digest(self._model_in(one))[:8]}" for one in self._others)
+        return self._in_work("-with-".join([name, *others]))
+
+    @property
+    def page(self) -> Path:
+        """Return the page that translates."""
+        return self._in_work(f"living-{self.settings.checkpoint}.html")
+
+    @property
+    def _text(self) -> Path:
+        return self._in_work("subwords" if self.settings.vocabulary == "bpe" else "tokens")
+
+    @property
+    def _others(self) -> list[str]:
+        return self.settings.ensemble.split()
+
+    def models(self) -> str:
+        """Return the checkpoints that translate together.
+
+        Raises:
+            UserError: another work folder has none.
+        """
+        others = list(map(self._model_in, self._others))
+        for model in others:
+            if not model.exists():
+                raise UserError(f"the ensemble of {self.settings.ensemble}: there is no {model}")
+        return ":".join(map(str, [self.trained, *others]))
+
+    def _model_in(self, other: str) -> Path:
+        """Return the checkpoint that translates in another work folder."""
+        return Path(other).absolute() / self.trained.relative_to(self.work.folder)
+
+    def _tokenizer(self, language: str) -> str:
+        return self.settings.tokenizers[self.languages.index(language)]
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def prepare_text(self) -> list[Step]:
+        """Return the steps from the corpus to data for fairseq."""
+        steps = [Step("tokenise it", self._tokenise, self._in_work("tokens"))]
+        if self.settings.vocabulary == "bpe":
+            steps.append(Step("make subwords", self._make_subwords, self._in_work("subwords")))
+        resumes = bool(self.settings.bpe_dropout)
+        return [*steps, Step("binarise it", self._binarise, self.data, resumes)]
+
+    def train(self) -> list[Step]:
+        """Return the steps of the training: one or, for R-Drop after BPE-dropout, two."""
+        s, steps = self.settings, []
+        if s.rdrop and s.bpe_dropout_epochs:
+            first = partial(self._train, epochs=s.bpe_dropout_epochs)
+            steps.append(Step("train with BPE-dropout", first))
+        steps.append(Step("train", partial(self._train, rdrop=s.rdrop)))
+        if s.checkpoint == "average":
+            steps.append(Step(f"average {s.average} checkpoints", self._average, self.trained))
+        return steps
+
+    def translate(self) -> list[Step]:
+        """Return the steps of the translation."""
+        steps, part = [], self.settings.evaluate
+        if self.settings.unknown == "replace":
+            words = self._in_work(f"{part}-words")
+            steps.append(Step(f"keep the words of {part}", self._keep_words, words))
+        name = f"translate to {self.translations.name}"
+        return [*steps, Step(name, self._translate, self.translations)]
+
+    def make_page(self, title: str, licence: str) -> Step:
+        """Return the step that makes a page, with examples of the text that is evaluated."""
+        name = f"write a page that translates ({self.settings.checkpoint})"
+        return Step(name, partial(self._write_page, title, licence), self.page)
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def _tokenise(self, out: Path) -> None:
+        from fairseq_rnnsearch.commands import tokenizing
+
+        options = ["--out", str(out), *(["--lowercase"] if self.settings.lowercase else [])]
+        for language in self.languages:
+            options += ["--tokenizer-of", f"{language}={self._tokenizer(language)}"]
+        files = (self.corpus / f"{part}.{side}" for part in PARTS for side in self.languages)
+        tokenizing.main([*options, *map(str, files)])
+
+    def _make_subwords(self, out: Path) -> None:
+        with_codes = [one for one in self.languages if self._tokenizer(one) != "character"]
+        make_subwords(self._in_work("tokens"), out, self.languages, with_codes, self.settings)
+
+    def _binarise(self, out: Path) -> None:
+        """Make data of all parts and copies; the dictionaries have the pieces of all copies.
+
+        Copies that an interrupted run has finished stay.
+        """
+        s, text = self.settings, self._text
+        held_out = ("--validpref", text / "valid", "--testpref", text / "test")
+        whole = ("--destdir", out, "--trainpref", text / "train")
+        if not s.bpe_dropout:
+            least = ("--thresholdsrc", s.min_count, "--thresholdtgt", s.min_count)
+            options = least if s.vocabulary == "shortlist" else ()
+            self._preprocess("preprocess", ["--workers", 2, *whole, *held_out, *options])
+            return
+        copies = [n for n in range(s.bpe_copies + 1) if not self._is_whole(_copy_in(out, n))]
+        commands: list[list[object]] = []
+        if len(copies) > s.bpe_copies:
+            shutil.rmtree(out, ignore_errors=True)
+            commands.append(["--dict-only", *whole])
+        for copy in copies:
+            commands.append([
+                "--workers", 2, *self._dictionaries(out), "--destdir", _copy_in(out, copy),
+                "--trainpref", text / f"train-{copy}", *(held_out if copy == 1 else ()),
+            ])  # fmt: skip
+        done = itertools.count(s.bpe_copies + 2 - len(copies))
+
+        def show(line: str) -> None:
+            if _PREPROCESSED in line:
+                print(f"  {next(done)} of {s.bpe_copies + 1} texts", flush=True)
+
+        self._preprocess("preprocess", *commands, show=show)
+
+    def _is_whole(self, copy: Path) -> bool:
+        """Tell whether fairseq-preprocess, which lists what it has written, ended in a folder."""
+        source, target = self.languages
+        last = copy / f"train.{source}-{target}.{target}.idx"
+        try:
+            for path in (last, last.with_suffix(".bin")):
+                check_checksum(path)
+            return last.name in (copy / CHECKSUMS).read_text(encoding="utf-8")
+        except (OSError, UserError):
+            return False
+
+    def _keep_words(self, out: Path) -> None:
+        """Keep also the words that the dictionary lacks, because ``--replace-unk`` needs them."""
+        part = self.settings.evaluate
+        self._preprocess(f"preprocess-{part}", [
+            "--destdir", out, "--dataset-impl", "raw", f"--{part}pref", self._text / part,
+            *self._dictionaries(self.data),
+        ])  # fmt: skip
+
+    def _dictionaries(self, data: Path) -> list[object]:
+        source, target = (data / f"dict.{language}.txt" for language in self.languages)
+        return ["--srcdict", source, "--tgtdict", target]
+
+    def _preprocess(
+        self, name: str, *commands: list[object], show: Callable[[str], None] | None = None
+    ) -> None:
+        """Run fairseq-preprocess once for each list of options, in one process."""
+        source, target = self.languages
+        always = (*self._plugin, "--source-lang", source, "--target-lang", target)
+        options = itertools.chain.from_iterable((*always, *command, ";") for command in commands)
+        self.work.run(name, ["-c", _PREPROCESS, *options], show)
+
+    @property
+    def _plugin(self) -> tuple[object, ...]:
+        return "--user-dir", self.user_dir, "--task", "alignment_heatmap"
+
+    def _fairseq(
+        self,
+        program: str,
+        *options: object,
+        show: Callable[[str], None] | None = None,
+    ) -> None:
+        self.work.run(program, ["-c", _FAIRSEQ.format(program), *self._plugin, *options], show)
+
+    # --- training ---------------------------------------------------------------------------------
+
+    def folders(self) -> list[Path]:
+        """Return what each epoch reads; after the last folder, the first is read again.
+
+        Raises:
+            UserError: all pairs are too long.
+        """
+        s = self.settings
+        if not s.bpe_dropout:
+            return [self.data]
+        epochs = range(s.bpe_dropout_epochs or s.bpe_copies)
+        copies = [epoch % s.bpe_copies + 1 for epoch in epochs]
+        if s.bpe_dropout_epochs:  # afterwards no merge is left out
+            copies += [0] * (s.updates * s.batch_size // self._pairs_of_training() + 1)
+        return [_copy_in(self.data, copy) for copy in copies]
+
+    def _pairs_of_training(self) -> int:
+        """Count the pairs that are not too long once their words are split as in translation."""
+        sides = [_lines(self._text / f"train-0.{language}") for language in self.languages]
+        most = self.settings.longest
+        lengths = (max(len(side.split()) for side in pair) for pair in zip(*sides, strict=True))
+        pairs = sum(not most or length <= most for length in lengths)
+        if not pairs:
+            raise UserError(
+                f"no pair has at most {counted(most, 'word or piece', 'words or pieces')}"
+            )
+        return pairs
+
+    def _train(self, epochs: int = 0, rdrop: float = 0) -> None:
+        """Train for all updates or, if it is not 0, for a number of epochs."""
+        s = self.settings
+        progress = Progress(s.updates, epochs)
+        if epochs:
+            log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
+        options = self._train_options(self.folders(), epochs, rdrop)
+        self._fairseq("train", *options, show=progress.show)
+
+    def _train_options(
+        self, folders: list[Path], epochs: int = 0, rdrop: float = 0
+    ) -> list[object]:
+        save_dir = self._in_work("checkpoints")
+        return train_options.for_settings(self.settings, folders, save_dir, epochs, rdrop)
+
+    def _average(self, out: Path) -> None:
+        best = sorted(self._in_work("checkpoints").glob("checkpoint.best_*.pt"))
+        self.work.run("average", ["-m", "fairseq_rnnsearch.train.averaging", out, *best])
+
+    # --- translation ------------------------------------------------------------------------------
+
+    def _translate(self, out: Path) -> None:
+        s, (source, target) = self.settings, self.languages
+        data: list[object] = [self.data]
+        options: list[object] = []
+        if s.unknown == "forbid":
+            options.append("--forbid-unk")
+        elif s.unknown == "replace":
+            data = [self._in_work(f"{s.evaluate}-words"), "--dataset-impl", "raw"]
+            data += ["--source-lang", source, "--target-lang", target]
+            options += ["--replace-unk", ""]
+        if s.vocabulary == "bpe":
+            options += ["--post-process", "subword_nmt"]
+        if s.model == "rnnsearch":
+            options += ["--heatmap-dir", out / "alignments", "--heatmap-format", "html,png"]
+            options += ["--heatmap-samples", s.drawn]
+        self._fairseq(
+            "generate", *data, "--path", self.models(), "--gen-subset", s.evaluate,
+            "--batch-size", 40, "--results-path", out, "--beam", s.beam,
+            "--lenpen", as_argument(s.length_penalty), *options,
+        )  # fmt: skip
+        self._write_text(out, _translations(out / f"generate-{s.evaluate}.txt"))
+
+    def _write_text(self, out: Path, tokens: list[str]) -> None:
+        """Write translations as tokens, and as text.
+
+        Raises:
+            UserError: some are missing.
+        """
+        from fairseq_rnnsearch.text.plain_text import PlainText
+
+        target = self.languages[1]
+        reference = self._in_work("tokens") / f"{self.settings.evaluate}.{target}"
+        if len(tokens) != (expected := len(_lines(reference))):
+            raise UserError(
+                f"{out} has {counted(len(tokens), 'translation')} of"
+                f" {counted(expected, 'sentence')}"
+            )
+        rules = PlainText(target, self._tokenizer(target))
+        text = (rules.text(line.split()) for line in tokens)
+        for name, lines in (("tokens", tokens), ("text", text)):
+            content = "".join(f"{line}\n" for line in lines)
+            (out / f"{name}.{target}").write_text(content, encoding="utf-8", newline="\n")
+
+    def report(self) -> None:
+        """Print three translations, the scores and where to see the rest."""
+        s, (source, target) = self.settings, self.languages
+        corpus = [self.corpus / f"{s.evaluate}.{language}" for language in self.languages]
+        sides = [corpus[0], self.translations / f"text.{target}", corpus[1]]
+        for three in list(zip(*map(_lines, sides), strict=True))[:3]:
+            for name, sentence in zip(("source", "translation", "reference"), three, strict=True):
+                print(f"{name:<13}{as_text(sentence)}")
+            print()
+        print(f"{s.model}, {source} to {target}, in {self.translations}:")
+        if self._tokenizer(target) != "character":
+            print("lower-cased, tokenised:")
+            tokens = self._in_work("tokens") / f"{s.evaluate}.{target}"
+            self._score("tokens", tokens, "--tokenize", "none", "--lowercase", "--force")
+        if s.lowercase:
+            print("detokenised, against a cased reference:")
+        else:
+            print("cased, detokenised:")
+        metrics = ("--metrics", "bleu", "chrf", "--tokenize", s.bleu_tokenizer)
+        self._score("text", corpus[1], *metrics)
+        if s.model == "rnnsearch":
+            self._name_pictures()
+        print("to translate more:")
+        command = [sys.executable, "-m", "fairseq_rnnsearch.commands.translate"]
+        print(" ", shlex.join([*command, str(self.work.folder)]))
+
+    def _score(self, name: str, reference: Path, *options: str) -> None:
+        """Print scores with their signatures."""
+        hypothesis = self.translations / f"{name}.{self.languages[1]}"
+        command: list[str | Path] = [sys.executable, "-P", "-m", "sacrebleu", reference]
+        command += ["--input", hypothesis]
+        scored = subprocess.run(
+            [*command, "--format", "text", *options],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8", check=True,
+        )  # fmt: skip
+        for line in scored.stdout.splitlines():
+            print(f"  {line.strip()}")
+
+    def _name_pictures(self) -> None:
+        alignments = self.translations / "alignments"
+        print(f"alignments: {alignments}/index.html")
+        if pictures := sorted(alignments.glob("*.png")):
+            print(f"  and as pictures, such as {pictures[0]}")
+        emerging = self._in_work("checkpoints/heatmaps/emerging.gif")
+        if emerging.exists():
+            print(f"  how they emerged in training: {emerging}")
+
+    def _write_page(self, title: str, licence: str, out: Path) -> None:
+        part, source = self.settings.evaluate, self.languages[0]
+        lines = _lines(self.corpus / f"{part}.{source}")
+        examples = [f"--example={line}" for line in (*lines[:2], max(lines, key=len))]
+        self.work.run("living", [
+            "-m", "fairseq_rnnsearch.living", self.trained, "--data", self.data, "--out", out,
+            "--title", title, "--licence", licence, *examples,
+        ])  # fmt: skip
+
+
+def _copy_in(data: Path, copy: int) -> Path:
+    """Return the folder of a BPE-dropout copy; the first lies with all other data."""
+    return data if copy == 1 else data / f"copy-{copy}"
+
+
+def _translations(generated: Path) -> list[str]:
+    """Return the translations in fairseq-generate's output, in the order of the text."""
+    fields = (line[2:].split("\t", 2) for line in _lines(generated) if line.startswith("D-"))
+    return [text for _, text in sorted((int(number), text) for number, _, text in fields)]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

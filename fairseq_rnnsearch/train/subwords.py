@@ -1,0 +1,72 @@
+"""Subwords of a training's text (BPE), and copies of it that BPE-dropout has split."""
+
+import random
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_rnnsearch.train.settings import Settings
+from fairseq_rnnsearch.train.split import PARTS
+
+
+def make_subwords(
+    tokens: Path, out: Path, languages: Sequence[str], with_codes: Sequence[str], s: Settings
+) -> None:
+    """Learn merges from the training text, and split all parts of the text by them.
+
+    With BPE-dropout, the training text that is split whole and all copies stand one after the
+    other in ``train``, and each in a file of its own, ``train-0`` being the whole one.
+
+    Args:
+        tokens: the folder of the text's words.
+        out: the folder to make.
+        with_codes: those of the languages that have merges.
+    """
+    # subword-nmt is imported here: a work folder is checked without it
+    from fairseq_rnnsearch.commands.tokenizing import learn_codes
+    from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
+
+    out.mkdir()
+    for shared in [with_codes] if s.bpe_joint else [[language] for language in with_codes]:
+        learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
+        for language in shared:
+            (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
+    print("  merges learned", flush=True)
+    for language in languages:
+        codes = out / f"codes.{language}" if language in with_codes else None
+        for part in PARTS:
+            _segment(tokens / f"{part}.{language}", out / f"{part}.{language}", codes)
+        if not s.bpe_dropout:
+            continue
+        train, whole = out / f"train.{language}", out / f"train-0.{language}"
+        train.rename(whole)  # no merge is left out
+        copies = [out / f"train-{copy}.{language}" for copy in range(1, s.bpe_copies + 1)]
+        for copy, path in enumerate(copies, start=1):
+            _segment(tokens / train.name, path, codes, s.bpe_dropout, seed=copy)
+            print(f"  {copy} of {s.bpe_copies} copies in {language}", flush=True)
+        with train.open("wb") as file:
+            for path in (whole, *copies):
+                file.write(path.read_bytes())
+    described = settings_of(tokens)
+    for language in with_codes:
+        described[language]["bpe_codes"] = f"codes.{language}"
+    write_settings(out, described)
+
+
+def _segment(
+    text: Path, out: Path, codes: Path | None, dropout: float = 0.0, seed: int = 0
+) -> None:
+    """Split the words of a text into subwords, or copy it where it has no codes."""
+    if codes is None:
+        shutil.copyfile(text, out)
+        return
+    from fairseq_rnnsearch.text.plain_text import segmenter
+
+    random.seed(seed)  # which subword-nmt draws from
+    pieces = segmenter(codes)
+    with (
+        text.open(encoding="utf-8", newline="\n") as lines,
+        out.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        for line in lines:
+            print(*pieces(line.removesuffix("\n").split(" "), dropout), file=file)
