@@ -26,10 +26,10 @@ __all__ = ["Translation", "Translator", "UserError", "check", "load"]
 def _register() -> None:
     # each import registers a part with fairseq
     from fairseq_rnnsearch.plugin import adadelta, architectures, criterion, task  # noqa: F401
-    from fairseq_rnnsearch.runs import mends
+    from fairseq_rnnsearch.runs import patches
 
     # it fills in defaults before it calls anything of a --user-dir without tasks/
-    when_imported("fairseq_cli.hydra_train", mends.mend_fairseq)
+    when_imported("fairseq_cli.hydra_train", patches.patch_fairseq)
 
 
 when_imported("fairseq", _register)

@@ -3,7 +3,7 @@
 ``python -m fairseq_rnnsearch versions`` prints the path to give to ``--user-dir``, and the versions
 in use; ``rnnsearch-path`` the path alone: ``fairseq-train --user-dir "$(rnnsearch-path)" ...``.
 ``python -m fairseq_rnnsearch options`` lists all options that the plugin adds, with their defaults.
-``python -m fairseq_rnnsearch mends`` prints what is replaced while fairseq's commands run.
+``python -m fairseq_rnnsearch patches`` prints what is replaced while fairseq's commands run.
 """
 
 import platform
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "what",
         nargs="?",
         metavar="COMMAND",
-        choices=("overview", "versions", "options", "mends"),
+        choices=("overview", "versions", "options", "patches"),
         default="overview",
     )
     parser.add_argument("--markdown", action="store_true", help="options as tables")
@@ -50,9 +50,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
             print(option_list.as_markdown() if chosen.markdown else option_list.as_text())
         else:
-            from fairseq_rnnsearch.runs import mends
+            from fairseq_rnnsearch.runs import patches
 
-            print(mends.table())
+            print(patches.table())
 
 
 def _print_versions() -> None:

@@ -26,7 +26,7 @@ from fairseq_rnnsearch.runs.checkpoints import read_checkpoint, verify
 from fairseq_rnnsearch.text.compatibility import check, describe
 
 pytest_plugins = ["trained"]
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("patched")
 
 
 def sound(**changes):

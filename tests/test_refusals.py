@@ -48,7 +48,7 @@ from fairseq_rnnsearch.runs.options import check_options
 from fairseq_rnnsearch.train.__main__ import main as training
 
 pytest_plugins = ["trained"]
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("patched")
 
 
 TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1"

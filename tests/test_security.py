@@ -22,7 +22,7 @@ from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 from fairseq_rnnsearch.runs.options import read_overrides, read_value
 
 pytest_plugins = ["trained"]
-pytestmark = pytest.mark.usefixtures("mended")
+pytestmark = pytest.mark.usefixtures("patched")
 
 
 @pytest.fixture

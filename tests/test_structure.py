@@ -44,7 +44,7 @@ def test_no_function_of_a_script_stands_twice():
 # What changes while a program runs and belongs to no object, but for locks and functools.cache.
 GLOBALS = {
     ("runs/programs.py", "_ends"),  # what fairseq's program that runs does at its end
-    ("runs/mends.py", "_is_reading"),  # whether this thread loads a model in somebody's program
+    ("runs/patches.py", "_is_reading"),  # whether this thread loads a model in somebody's program
 }
 CONTAINERS = {"Counter", "OrderedDict", "defaultdict", "deque", "dict", "list", "set"}
 CHANGES = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove"}
@@ -192,14 +192,14 @@ def test_load_leaves_the_root_logger_alone():
 
 def test_the_table_is_what_is_replaced():
     program = LOADED.replace("IMPORT", "import fairseq_rnnsearch") + (
-        "from fairseq_rnnsearch.runs import mends\n"
+        "from fairseq_rnnsearch.runs import patches\n"
         "before, old = attributes(), {name for name, _ in attributes()}\n"
-        "mends.mend_fairseq()\n"
+        "patches.patch_fairseq()\n"
         "replaced = {name for _, name in changed(before, attributes())}\n"
-        "assert len({mend.place for mend in mends.MENDS}) == len(mends.MENDS)\n"
-        "print(sorted(replaced ^ {mend.name for mend in mends.MENDS}))\n"
+        "assert len({patch.place for patch in patches.PATCHES}) == len(patches.PATCHES)\n"
+        "print(sorted(replaced ^ {patch.name for patch in patches.PATCHES}))\n"
         "again = attributes()\n"
-        "mends.mend_fairseq()\n"
+        "patches.patch_fairseq()\n"
         "print(changed(again, attributes()))\n"
     )
     assert run(program).splitlines()[-2:] == ["[]", "[]"]
@@ -207,11 +207,11 @@ def test_the_table_is_what_is_replaced():
 
 def test_what_load_replaces_is_given_back():
     program = LOADED.replace("IMPORT", "import fairseq_rnnsearch") + (
-        "from fairseq_rnnsearch.runs import mends\n"
+        "from fairseq_rnnsearch.runs import patches\n"
         "before, old = attributes(), {name for name, _ in attributes()}\n"
-        "with mends.reading_as_data():\n"
+        "with patches.reading_as_data():\n"
         "    names = {name for _, name in changed(before, attributes())}\n"
-        "    print(names == {mend.name for mend in mends.READING})\n"
+        "    print(names == {patch.name for patch in patches.READING})\n"
         "print(changed(before, attributes()))\n"
     )
     assert run(program).splitlines()[-2:] == ["True", "[]"]
@@ -224,7 +224,7 @@ def test_what_load_replaces_is_given_back():
         "from fairseq_cli import train\nimport fairseq_rnnsearch",
     ],
 )
-def test_commands_are_mended_in_either_order_of_imports(order, tmp_path):
+def test_commands_are_patched_in_either_order_of_imports(order, tmp_path):
     program = order + (
         "\nimport sys\n"
         f"sys.argv[1:] = [{str(tmp_path)!r}, '--arch', 'rnnsearch_30', '--task',"
@@ -237,16 +237,16 @@ def test_commands_are_mended_in_either_order_of_imports(order, tmp_path):
 
 LATE = """
 import sys
-from fairseq_rnnsearch.runs import mends
+from fairseq_rnnsearch.runs import patches
 import fairseq.sequence_scorer
-mends.mend_fairseq()
+patches.patch_fairseq()
 print([name for name in sys.modules if name.startswith("fairseq_cli.")])
 from fairseq_cli import train
 train.cli_main()
 """
 
 
-def test_a_program_that_is_imported_after_the_mending_trains(small_corpus, tmp_path):
+def test_a_program_that_is_imported_after_the_patching_trains(small_corpus, tmp_path):
     options = f"{commands.TASK} {commands.QUIET} {commands.MODEL} {commands.PAPER}"
     options += f" --max-update 1 --heatmap-samples 0 --save-dir={tmp_path}"
     trained = commands.run("python", "-c", LATE, small_corpus.data, options).ok()
@@ -255,17 +255,17 @@ def test_a_program_that_is_imported_after_the_mending_trains(small_corpus, tmp_p
 
 
 def test_the_table_is_printed():
-    printed = run("from fairseq_rnnsearch.__main__ import main; main(['mends'])")
+    printed = run("from fairseq_rnnsearch.__main__ import main; main(['patches'])")
     assert " attributes are replaced" in printed.splitlines()[0] and "without it:" in printed
 
 
-def test_a_process_that_fairseq_starts_is_mended_too():
+def test_a_process_that_fairseq_starts_is_patched_too():
     """fairseq hands a program's main to the processes of a machine with several GPUs."""
     begun = (
         "import pickle, sys, fairseq_rnnsearch\n"
         "from fairseq_cli import train\n"
-        "from fairseq_rnnsearch.runs import mends\n"
-        "mends.mend_fairseq()\n"
+        "from fairseq_rnnsearch.runs import patches\n"
+        "patches.patch_fairseq()\n"
         "print(pickle.dumps(train.main).hex())"
     )
     child = (

@@ -135,9 +135,9 @@ def train_with_the_module_s_options(launchpad, small_corpus, request):
 
 
 @pytest.fixture
-def mended():
+def patched():
     """What is replaced while a checkpoint is read, in commands and in `load`."""
-    from fairseq_rnnsearch.runs import mends
+    from fairseq_rnnsearch.runs import patches
 
-    with mends.reading_as_data():
+    with patches.reading_as_data():
         yield

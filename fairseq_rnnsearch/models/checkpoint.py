@@ -16,7 +16,7 @@ from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.models.folder import Trained
 from fairseq_rnnsearch.models.work_folder import DEEPEST
 from fairseq_rnnsearch.network import TranslationModel
-from fairseq_rnnsearch.runs import mends
+from fairseq_rnnsearch.runs import patches
 from fairseq_rnnsearch.runs.checkpoints import (
     as_fairseq_has_it,
     check_registered,
@@ -54,7 +54,7 @@ def read_models(
             import_user_module(Namespace(user_dir=user_dir))
         except Exception as problem:  # whatever is wrong in somebody's file
             raise UserError(f"user_dir {user_dir}: {reason(problem)}") from problem
-    with mends.reading_as_data():
+    with patches.reading_as_data():
         for path in paths:
             state = read_checkpoint(path)
             try:

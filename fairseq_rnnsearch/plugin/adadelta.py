@@ -26,7 +26,7 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.kernels.devices import CopiedNumbers
 from fairseq_rnnsearch.plugin.one_pass_adadelta import OnePassAdadelta, gradients_of, norm_of
-from fairseq_rnnsearch.runs.mends import mend_fairseq
+from fairseq_rnnsearch.runs.patches import patch_fairseq
 
 logger = logging.getLogger(__name__)
 
@@ -77,7 +77,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         """Add the options to a command line's parser."""
-        mend_fairseq()
+        patch_fairseq()
         super().add_args(parser)
 
     def __init__(self, cfg: RNNSearchAdadeltaConfig, params) -> None:

@@ -23,7 +23,7 @@ from fairseq_rnnsearch.kernels.rdrop import rdrop_cost, twice
 
 # not from the room: what imports it first may still be importing it when this is registered
 from fairseq_rnnsearch.plugin.model import RNNSearchModel
-from fairseq_rnnsearch.runs.mends import mend_fairseq
+from fairseq_rnnsearch.runs.patches import patch_fairseq
 from fairseq_rnnsearch.runs.trainer import AlignmentTask, unwrapped
 
 ATTENTION_STATISTICS = ("attn_entropy", "attn_max", "attn_eos")
@@ -84,7 +84,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         """Add the options to a command line's parser, which a command does first."""
-        mend_fairseq()
+        patch_fairseq()
         super().add_args(parser)
 
     def __init__(

@@ -18,7 +18,7 @@ from fairseq_rnnsearch.network import INITIALIZATIONS, TranslationModel, initial
 from fairseq_rnnsearch.network.model_options import ModelOptions
 from fairseq_rnnsearch.network.precision import computing
 from fairseq_rnnsearch.plugin.fairseq_networks import RNNSearchDecoder, RNNSearchEncoder
-from fairseq_rnnsearch.runs import mends
+from fairseq_rnnsearch.runs import patches
 from fairseq_rnnsearch.runs.options import refuse_half_precision
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
@@ -91,13 +91,13 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         """Add the options to a command line's parser, which a command does first."""
-        mends.mend_fairseq()
+        patches.patch_fairseq()
         super().add_args(parser)
 
     @classmethod
     def build_model(cls, cfg: RNNSearchConfig, task) -> "RNNSearchModel":
         """Build from a configuration and the task's dictionaries."""
-        mends.mend_fairseq()
+        patches.patch_fairseq()
         add_younger_options(cfg)
         source, target = task.source_dictionary, task.target_dictionary
         if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):

@@ -26,7 +26,7 @@ from fairseq_rnnsearch.paper.batch_order import paper_batches
 from fairseq_rnnsearch.plugin.data_folder import check_folders, check_languages
 from fairseq_rnnsearch.plugin.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
-from fairseq_rnnsearch.runs.mends import mend_fairseq
+from fairseq_rnnsearch.runs.patches import patch_fairseq
 from fairseq_rnnsearch.text import compatibility
 from fairseq_rnnsearch.text.checksums import check_checksum, check_split
 from fairseq_rnnsearch.text.corpus import check_text
@@ -60,7 +60,7 @@ class ParallelDataTask(TranslationTask):
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
         """Add the options to a command line's parser, as every command does first."""
-        mend_fairseq()
+        patch_fairseq()
         super().add_args(parser)
 
     @classmethod
@@ -70,7 +70,7 @@ class ParallelDataTask(TranslationTask):
         Raises:
             UserError: as `check_languages`.
         """
-        mend_fairseq()
+        patch_fairseq()
         folder = utils.split_paths(cfg.data or "")[0]
         check_languages(folder, cfg.source_lang, cfg.target_lang)
         return super().setup_task(cfg, **kwargs)
@@ -82,7 +82,7 @@ class ParallelDataTask(TranslationTask):
         Raises:
             UserError: as `read_dictionary`.
         """
-        mend_fairseq()
+        patch_fairseq()
         read_dictionary(Path(filename))
         check_checksum(filename)
         dictionary = super().load_dictionary(filename)
@@ -103,7 +103,7 @@ class ParallelDataTask(TranslationTask):
         fairseq counts the special symbols as words and pads the dictionary to a multiple of eight
         with made-up words, which the output layer would have to learn to avoid.
         """
-        mend_fairseq()
+        patch_fairseq()
         check_text(*map(Path, filenames))
         if nwords > 0:
             nwords += Dictionary().nspecial

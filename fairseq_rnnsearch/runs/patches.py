@@ -1,7 +1,7 @@
 """What this package replaces in fairseq, torch and Python while fairseq's commands run.
 
-``MENDS`` is the whole list, and ``python -m fairseq_rnnsearch mends`` prints it. Importing the
-package replaces nothing. `mend_fairseq` applies the list once in a process. The task, the model,
+``PATCHES`` is the whole list, and ``python -m fairseq_rnnsearch patches`` prints it. Importing the
+package replaces nothing. `patch_fairseq` applies the list once in a process. The task, the model,
 the criterion and the optimizer call it in the method that a command calls first: ``add_args``, when
 fairseq scans ``tasks/`` of the ``--user-dir``; with a ``--user-dir`` of one's own without that
 folder, ``load_dictionary``, ``build_dictionary``, ``setup_task`` or ``build_model``.
@@ -43,7 +43,7 @@ from fairseq_rnnsearch.runs import (
 
 
 @dataclass(frozen=True)
-class Mend:
+class Patch:
     """A replaced attribute.
 
     Attributes:
@@ -84,88 +84,88 @@ _PROGRAMS = ("train", "generate", "interactive", "validate")
 
 READING = (
     *(
-        Mend(name, "eval", lambda _: options.read_value, "options are run as Python")
+        Patch(name, "eval", lambda _: options.read_value, "options are run as Python")
         for name in _EVALUATING
     ),
-    Mend(
+    Patch(
         *(checkpoint_utils, "load_checkpoint_to_cpu", lambda _: checkpoints.load_as_data),
         without="a damaged checkpoint is used",
     ),
-    Mend(
+    Patch(
         *(checkpoint_utils, "load_model_ensemble_and_task"),
         _around(checkpoints.load_models_or_explain),
         without="a checkpoint that does not fit ends in a traceback that does not name it",
     ),
 )
 
-MENDS = (
+PATCHES = (
     *READING,
-    Mend(
+    Patch(
         *(sys, "excepthook", shown_in_one_line),
         without="a user's mistake ends in a traceback instead of one line",
     ),
     *(
-        Mend(
+        Patch(
             *(f"fairseq_cli.{name}", "main", programs.checked),
             without="values that make no sense end in a traceback or do nothing silently",
         )
         for name in _PROGRAMS
     ),
     *(
-        Mend(
+        Patch(
             *(f"fairseq_cli.{name}", "add_defaults", _around(options.fill_presets)),
             without="fairseq-hydra-train ignores the preset that a file names",
         )
         for name in ("hydra_train", "train")
     ),
-    Mend(
+    Patch(
         *("fairseq_cli.interactive", "buffered_read", lambda _: programs.read_checked),
         without="a byte that is not UTF-8 ends fairseq-interactive without its line and with the "
         "translations of the lines before it",
     ),
-    Mend(
+    Patch(
         *(distributed_utils, "call_main", _around(processes.share_and_call)),
         without="torchrun without GPUs starts copies that write to one folder",
     ),
-    Mend(
+    Patch(
         *("fairseq_cli.preprocess", "_make_all", _around(preprocessing.check_and_make_all)),
         without="fairseq-preprocess binarises sides with different line counts silently",
     ),
-    Mend(
+    Patch(
         *(indexed_dataset.MMapIndexedDatasetBuilder, "finalize", preprocessing.with_python_s_sizes),
         without="several processes that binarise more than 2 GiB write an index of places below 0",
     ),
-    Mend(
+    Patch(
         *("fairseq_cli.train", "Trainer", lambda _: trainer.ResumableTrainer),
         without="a resumed training forgets counts and schedules, a cost that is no number is "
         "trained on, and processes may train different things (see runs/trainer.py)",
     ),
-    Mend(
+    Patch(
         *("fairseq_cli.train", "validate_and_save", _around(signals.save_and_heed)),
         without="SIGTERM, Ctrl-C and SIGUSR1 lose the updates since the last checkpoint",
     ),
-    Mend(
+    Patch(
         *(checkpoint_utils, "verify_checkpoint_directory", _around(beginning.lock_and_verify)),
         without="two trainings in one folder overwrite each other's checkpoints",
     ),
-    Mend(
+    Patch(
         *(checkpoint_utils, "load_checkpoint", _around(resuming.begin_or_go_on)),
         without="a missing or damaged checkpoint_last.pt means training from scratch; patience, "
         "schedules and finished runs begin anew",
     ),
-    Mend(
+    Patch(
         *(utils, "replace_unk", _around(printed_alignment.replace_unknown_words)),
         without="--replace-unk is a traceback",
     ),
-    Mend(
+    Patch(
         *(utils, "load_align_dict", _around(printed_alignment.read_replacements)),
         without="--replace-unk without a file's name looks for a file",
     ),
-    Mend(
+    Patch(
         *(file_io.PathManager, "copy", lambda _: staticmethod(checkpoints.copy_whole)),
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",
     ),
-    Mend(
+    Patch(
         *(dataloader, "_MultiProcessingDataLoaderIter", lambda _: signals.EndingIterator),
         without="signals end the processes that load data before the training has saved, and each "
         "lets a program wait for 5 s at its end",
@@ -177,20 +177,20 @@ _one_reader = threading.RLock()
 _is_reading = ContextVar("whether this thread is within reading_as_data", default=False)
 
 
-def mend_fairseq() -> None:
-    """Apply ``MENDS``, once per process, for a fairseq command."""
+def patch_fairseq() -> None:
+    """Apply ``PATCHES``, once per process, for a fairseq command."""
     if not _is_reading.get():
-        _mend_once()
+        _patch_once()
 
 
 @functools.cache
-def _mend_once() -> None:
+def _patch_once() -> None:
     _quieten()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra then leaves errors to the excepthook
-    for mend in MENDS:
-        act = functools.partial(_apply, mend)
-        if isinstance(mend.owner, str):
-            when_imported(mend.owner, act)
+    for patch in PATCHES:
+        act = functools.partial(_apply, patch)
+        if isinstance(patch.owner, str):
+            when_imported(patch.owner, act)
         else:
             act()
     atexit.register(signals.expect_killed_processes)
@@ -200,27 +200,27 @@ def _mend_once() -> None:
 def reading_as_data() -> Iterator[None]:
     """Read checkpoints as data within another program, and restore fairseq afterwards."""
     with _one_reader:
-        is_mended = _mend_once.cache_info().currsize > 0
-        replaced = [] if is_mended else [(mend, *_apply(mend)) for mend in READING]
+        is_patched = _patch_once.cache_info().currsize > 0
+        replaced = [] if is_patched else [(patch, *_apply(patch)) for patch in READING]
         token = _is_reading.set(True)
         try:
             yield
         finally:
             _is_reading.reset(token)
-            for mend, owner, original in replaced:
+            for patch, owner, original in replaced:
                 if original is not _MISSING:
-                    setattr(owner, mend.name, original)
+                    setattr(owner, patch.name, original)
                 elif owner is not None:
-                    delattr(owner, mend.name)
+                    delattr(owner, patch.name)
 
 
-def _apply(mend: Mend) -> tuple[object, object]:
+def _apply(patch: Patch) -> tuple[object, object]:
     """Replace an attribute; return its owner and the original."""
-    owner = sys.modules.get(mend.owner) if isinstance(mend.owner, str) else mend.owner
+    owner = sys.modules.get(patch.owner) if isinstance(patch.owner, str) else patch.owner
     if owner is None:
         return None, _MISSING
-    original = vars(owner).get(mend.name, _MISSING)
-    setattr(owner, mend.name, mend.replacement(getattr(owner, mend.name, None)))
+    original = vars(owner).get(patch.name, _MISSING)
+    setattr(owner, patch.name, patch.replacement(getattr(owner, patch.name, None)))
     return owner, original
 
 
@@ -247,7 +247,7 @@ def _quieten() -> None:
 
 def table() -> str:
     """Return the list of replacements as text to read."""
-    lines = [f"{len(MENDS)} attributes are replaced while fairseq's commands run:", ""]
-    for mend in MENDS:
-        lines += [mend.place, f"    without it: {mend.without}"]
+    lines = [f"{len(PATCHES)} attributes are replaced while fairseq's commands run:", ""]
+    for patch in PATCHES:
+        lines += [patch.place, f"    without it: {patch.without}"]
     return "\n".join(lines)
