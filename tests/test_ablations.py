@@ -25,7 +25,7 @@ import table
 
 ARMS = [
     *("forward_encoder", "tanh_readout", "start_from_mean", "start_from_zero", "reset_after"),
-    *("general", "long_short_term_memory"),
+    *("general", "location", "coverage", "long_short_term_memory"),
 ]
 
 

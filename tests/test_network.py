@@ -279,7 +279,7 @@ def test_no_step_leaves_the_model_s_precision(dtype):
         logits, extra = model.decoder(
             padded(previous(TARGETS))[:, :i], encoder_out, incremental_state=incremental
         )
-        s, _ = model.decoder.get_incremental_state(incremental, "steps")._state
+        s, *_ = model.decoder.get_incremental_state(incremental, "steps")._state
         assert {logits.dtype, extra["attn"][0].dtype} == {dtype}
         assert s.dtype == torch.promote_types(dtype, torch.float32)
     probabilities = model.get_normalized_probs((logits, extra), log_probs=False)

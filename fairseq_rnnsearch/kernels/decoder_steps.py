@@ -15,12 +15,13 @@ class DecoderSteps:
 
     Args:
         memory: tensors that stay constant, each ``(sentences, ...)``.
-        state: tensors that each step updates, each ``(sentences, ...)`` before the first step.
+        state: what each step updates: tensors, each ``(sentences, ...)`` before the first step, or
+            None for what there is not.
         sentences: ``(rows,)``, the sentence of each row.
     """
 
     def __init__(
-        self, memory: tuple[Tensor, ...], state: tuple[Tensor, ...], sentences: Tensor
+        self, memory: tuple[Tensor, ...], state: tuple[Tensor | None, ...], sentences: Tensor
     ) -> None:
         self._memory, self._state = memory, state
         self._width = 1
@@ -63,7 +64,9 @@ class DecoderSteps:
         self._width = width
         if sentences is not None:
             self._memory = tuple(part.index_select(0, sentences) for part in self._memory)
-        self._state = tuple(part.index_select(0, order) for part in self._state)
+        self._state = tuple(
+            None if part is None else part.index_select(0, order) for part in self._state
+        )
 
 
 def _grouped(sentences: Tensor) -> tuple[Tensor, int]:

@@ -15,7 +15,14 @@ from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.derived import smoothing
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
-from fairseq_rnnsearch.paper.equations import Attention, BiasedEmbedding, Memory, Unit, attend
+from fairseq_rnnsearch.paper.equations import (
+    Attention,
+    BiasedEmbedding,
+    Memory,
+    Unit,
+    attend,
+    first_state,
+)
 from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 
@@ -57,8 +64,10 @@ class Reference:
         memory = memory._replace(keys=memory.keys.to(dtype))
         state, states, contexts, alignment = unit.begin(initial.to(dtype)), [], [], []
         inputs_of = word_inputs.unbind()
+        remembered = first_state(alignment_model, memory)
         for i in range(steps):
-            c, alpha = attend(unit.hidden(state), memory, alignment_model)
+            s = unit.hidden(state)
+            c, alpha, remembered = attend(s, memory, alignment_model, remembered)
             contexts.append(c)
             alignment.append(alpha)
             if i < len(inputs_of):
@@ -152,7 +161,8 @@ class ReferenceSteps(DecoderSteps):
         if memory is not None:
             memory = memory._replace(keys=memory.keys.to(dtype))
         state = self._parts.unit.begin(initial.to(dtype))
-        super().__init__(memory or (summary,), (state,), sentences)
+        remembered = memory and first_state(self._parts.alignment_model, memory)
+        super().__init__(memory or (summary,), (state, remembered, None), sentences)
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``DecoderSteps.step``."""
@@ -161,20 +171,20 @@ class ReferenceSteps(DecoderSteps):
 
     def _step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         embedding, unit, _, readout, _ = self._parts
-        state = self._state[0]
+        state, remembered, c = self._state
         if self.is_first:
             y = embedding.weight.new_zeros(len(state), embedding.weight.size(1))
         else:
             y = embedding(previous)
             if self._order == "program":
-                state = self._update(state, y, self._state[1])
-        c, alpha = self._context(unit.hidden(state))
+                state = self._update(state, y, c)
+        c, alpha, remembered = self._context(unit.hidden(state), remembered)
         read = state
         if self._order != "program":
             state = self._update(state, y, c)
         if self._order == "section3":
             read = state
-        self._state, self.is_first = (state, c), False
+        self._state, self.is_first = (state, remembered, c), False
         return readout(unit.hidden(read).to(self._dtype), y, c), alpha
 
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
@@ -184,11 +194,15 @@ class ReferenceSteps(DecoderSteps):
             logits = nn.functional.linear(output.inner(t), output.weight, output.bias)
         log_softmax(logits, temperature, out)
 
-    def _context(self, s: Tensor) -> tuple[Tensor, Tensor | None]:
-        if self._parts.alignment_model is None:
-            return self._memory[0].repeat_interleave(self._width, dim=0), None
-        c, alpha = attend(s, Memory(*self._memory), self._parts.alignment_model)
-        return c, alpha.to(self._dtype)
+    def _context(
+        self, s: Tensor, remembered: Tensor | None
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """Return c_i, alpha_i, and the alignment model's next state."""
+        alignment_model = self._parts.alignment_model
+        if alignment_model is None:
+            return self._memory[0].repeat_interleave(self._width, dim=0), None, None
+        c, alpha, remembered = attend(s, Memory(*self._memory), alignment_model, remembered)
+        return c, alpha.to(self._dtype), remembered
 
     def _update(self, state: Tensor, y: Tensor, c: Tensor) -> Tensor:
         unit = self._parts.unit

@@ -6,13 +6,11 @@ batches as searches, scorers and fairseq hand them in. ``plugin.model`` gives fa
 
 from fairseq_rnnsearch.network.decoder import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.network.encoder import EncodedSource, Encoder, EncoderOut
-from fairseq_rnnsearch.network.initialization import INITIALIZATIONS, initialize
 from fairseq_rnnsearch.network.model_options import ModelOptions
-from fairseq_rnnsearch.network.translation_model import TranslationModel, networks_of
+from fairseq_rnnsearch.network.translation_model import TranslationModel, initialize, networks_of
 
 __all__ = [
     "DECODER_ORDERS",
-    "INITIALIZATIONS",
     "Decoder",
     "EncodedSource",
     "Encoder",

@@ -106,6 +106,14 @@ class Decoder(RunByBackend):
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
 
+    def init_weights(self) -> None:
+        """Start as in appendix B.1."""
+        nn.init.normal_(self.initial_weight, std=0.01)
+        nn.init.zeros_(self.initial_bias)
+        for part in self.parts:
+            if part is not None:
+                part.init_weights()
+
     # --- batches, as searches, scorers and fairseq hand them in ---------------------------------
 
     @property

@@ -83,6 +83,12 @@ class Encoder(RunByBackend):
         self.backward_unit = GatedUnit(embedding_size, hidden_size) if bidirectional else None
         self.embedding_dropout = nn.Dropout(dropout)
 
+    def init_weights(self) -> None:
+        """Start as in appendix B.1."""
+        for part in (self.embedding, self.forward_unit, self.backward_unit):
+            if part is not None:
+                part.init_weights()
+
     @in_compute_dtype
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_) -> EncoderOut:
         """Encode word numbers, ``(batch, source)``, padded on either side."""

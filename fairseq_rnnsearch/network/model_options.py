@@ -7,7 +7,7 @@ from typing import Optional
 
 from fairseq_rnnsearch.checks import COMPUTE_DTYPES
 from fairseq_rnnsearch.kernels import KERNELS
-from fairseq_rnnsearch.network import DECODER_ORDERS, INITIALIZATIONS
+from fairseq_rnnsearch.network import DECODER_ORDERS
 
 
 def _choice(names: Iterable[str]) -> type[StrEnum]:
@@ -50,7 +50,7 @@ class ModelOptions:
         default=False,
         metadata={"help": "RNNencdec: the context is always the last forward state"},
     )
-    initialization: _choice(INITIALIZATIONS) = field(
+    initialization: _choice(["appendix", "uniform"]) = field(
         default="appendix",
         metadata={"help": "initialisation: as in the paper's appendix B.1, or uniform from -0.1 to "
                   "0.1, as in fairseq's lstm"},

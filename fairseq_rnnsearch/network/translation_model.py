@@ -61,6 +61,19 @@ def networks_of(
     return encoder, decoder
 
 
+def initialize(part: nn.Module, initialization: str) -> None:
+    """Give a model, or a part of one, the values that training starts from.
+
+    Args:
+        initialization: a value of ``--initialization``.
+    """
+    if initialization == "appendix":
+        part.init_weights()
+        return
+    for parameter in part.parameters():  # as all of fairseq's lstm
+        nn.init.uniform_(parameter, -0.1, 0.1)
+
+
 def own_part(model: nn.Module) -> str | None:
     """Return the name and class of a part that somebody has written for their model, or None."""
     for name, part in model.named_modules():
@@ -82,6 +95,11 @@ class TranslationModel(nn.Module):
     def __init__(self, encoder: Encoder, decoder: Decoder) -> None:
         super().__init__()
         self.encoder, self.decoder = encoder, decoder
+
+    def init_weights(self) -> None:
+        """Start as in appendix B.1."""
+        for side in (self.encoder, self.decoder):
+            side.init_weights()
 
     def forward(
         self,

@@ -14,7 +14,7 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.network import INITIALIZATIONS, TranslationModel, initialize, networks_of
+from fairseq_rnnsearch.network import TranslationModel, initialize, networks_of
 from fairseq_rnnsearch.network.model_options import ModelOptions
 from fairseq_rnnsearch.network.precision import computing
 from fairseq_rnnsearch.plugin.fairseq_networks import RNNSearchDecoder, RNNSearchEncoder
@@ -103,7 +103,7 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):
             _warn_of(type(task).__name__)
         model = cls(*networks_of(cfg, source, target, RNNSearchEncoder, RNNSearchDecoder))
-        initialize(model, INITIALIZATIONS[str(cfg.initialization)])
+        initialize(model, str(cfg.initialization))
         return model
 
     @classmethod

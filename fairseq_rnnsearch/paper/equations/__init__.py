@@ -7,13 +7,13 @@ whose rows are words.
 
 from fairseq_rnnsearch.paper.equations.alignment_model import (
     AlignmentModel,
-    Memory,
     alignment_weights,
     attend,
     context,
+    first_state,
 )
 from fairseq_rnnsearch.paper.equations.deep_output import DeepOutput, OutputLayer, maxout
-from fairseq_rnnsearch.paper.equations.exchangeable import Attention, Unit
+from fairseq_rnnsearch.paper.equations.exchangeable import Attention, Memory, Unit
 from fairseq_rnnsearch.paper.equations.gated_unit import GatedUnit
 from fairseq_rnnsearch.paper.equations.word_embedding import BiasedEmbedding
 
@@ -29,5 +29,6 @@ __all__ = [
     "alignment_weights",
     "attend",
     "context",
+    "first_state",
     "maxout",
 ]

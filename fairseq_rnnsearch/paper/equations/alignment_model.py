@@ -8,18 +8,10 @@ The sums run over the source words and the end-of-sentence symbol, never over pa
 biases. U_a h_j does not depend on i and is computed once per sentence.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
-
-class Memory(NamedTuple):
-    """What the decoder reads from the source at every step, one sentence per row."""
-
-    annotations: Tensor  # (batch, source, 2n): h
-    keys: Tensor  # (batch, source, n'): U_a h
-    padding: Tensor  # (batch, source), true for padding
+from fairseq_rnnsearch.paper.equations.exchangeable import Attention, Memory
 
 
 class AlignmentModel(nn.Module):
@@ -36,6 +28,12 @@ class AlignmentModel(nn.Module):
         self.state_weight = nn.Parameter(torch.empty(size, state_size))
         self.annotation_weight = nn.Parameter(torch.empty(size, annotation_size))
         self.energy_weight = nn.Parameter(torch.empty(size))
+
+    def init_weights(self) -> None:
+        """Start as in appendix B.1; with v_a zero, attention begins by looking everywhere alike."""
+        nn.init.normal_(self.state_weight, std=0.001)
+        nn.init.normal_(self.annotation_weight, std=0.001)
+        nn.init.zeros_(self.energy_weight)
 
     def keys(self, annotations: Tensor) -> Tensor:
         """Return U_a h: ``(batch, source, 2n)`` to ``(batch, source, n')``."""
@@ -89,13 +87,27 @@ def context(alpha: Tensor, h: Tensor) -> Tensor:
     return torch.bmm(alpha.to(h.dtype), h)
 
 
-def attend(s: Tensor, memory: Memory, alignment_model: AlignmentModel) -> tuple[Tensor, Tensor]:
-    """Return c_i, ``(rows, 2n)``, and alpha_i, ``(rows, source)``, for one target position.
+def attend(
+    s: Tensor, memory: Memory, alignment_model: Attention, state: Tensor | None = None
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Attend for one target position.
 
     Args:
         s: states, ``(rows, n)``: equally many rows per sentence, adjacent.
+        state: the alignment model's own, ``(rows, ...)``, see ``first_state``.
+
+    Returns:
+        c_i, ``(rows, 2n)``; alpha_i, ``(rows, source)``; the alignment model's next state.
     """
     sentences = len(memory.keys), -1
-    e = alignment_model.energies(s.unflatten(0, sentences), memory.keys)
+    known = () if state is None else (state.unflatten(0, sentences),)
+    e = alignment_model.energies(s.unflatten(0, sentences), memory.keys, *known)
     alpha = alignment_weights(e, memory.padding)
-    return context(alpha, memory.annotations).flatten(0, 1), alpha.flatten(0, 1)
+    if known:
+        state = alignment_model.next_state(*known, alpha).flatten(0, 1)
+    return context(alpha, memory.annotations).flatten(0, 1), alpha.flatten(0, 1), state
+
+
+def first_state(alignment_model: Attention, memory: Memory) -> Tensor | None:
+    """Return what an alignment model knows before the first step; None if it has no state."""
+    return alignment_model.begin(memory) if hasattr(alignment_model, "begin") else None

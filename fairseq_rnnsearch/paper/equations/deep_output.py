@@ -32,6 +32,12 @@ class DeepOutput(nn.Module):
         self.context_weight = nn.Parameter(torch.empty(2 * maxout_size, context_size))
         self.bias = nn.Parameter(torch.empty(2 * maxout_size))
 
+    def init_weights(self) -> None:
+        """Start as in appendix B.1."""
+        for weight in (self.state_weight, self.word_weight, self.context_weight):
+            nn.init.normal_(weight, std=0.01)
+        nn.init.zeros_(self.bias)
+
     def forward(self, s: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """Return t_i, ``(..., l)``.
 
@@ -69,6 +75,13 @@ class OutputLayer(nn.Module):
             self.inner_weight = nn.Parameter(torch.empty(inner_size, maxout_size))
         self.weight = nn.Parameter(torch.empty(words, inner_size or maxout_size))
         self.bias = nn.Parameter(torch.empty(words))
+
+    def init_weights(self) -> None:
+        """Start as in appendix B.1."""
+        for weight in (self.inner_weight, self.weight):
+            if weight is not None:
+                nn.init.normal_(weight, std=0.01)
+        nn.init.zeros_(self.bias)
 
     def inner(self, t: Tensor) -> Tensor:
         """Return what ``weight`` multiplies: ``(..., l)`` to ``(..., l)`` or ``(..., m)``."""

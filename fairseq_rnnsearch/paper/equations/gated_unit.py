@@ -43,6 +43,15 @@ class GatedUnit(nn.Module):
         if context_size:
             self.context_weight = nn.Parameter(torch.empty(3 * hidden_size, context_size))
 
+    def init_weights(self) -> None:
+        """Start as in appendix B.1: U, U_z and U_r are orthogonal."""
+        nn.init.normal_(self.input_weight, std=0.01)
+        nn.init.zeros_(self.input_bias)
+        orthogonal_blocks_(self.recurrent_gates)
+        orthogonal_blocks_(self.recurrent_proposed)
+        if hasattr(self, "context_weight"):
+            nn.init.normal_(self.context_weight, std=0.01)
+
     def word_inputs(self, embedded: Tensor) -> Tensor:
         """Return W e(y) plus the bias, the words' part of x: ``(..., m)`` to ``(..., 3n)``."""
         bias = nn.functional.pad(self.input_bias, (0, 2 * self.hidden_size))
@@ -75,3 +84,13 @@ class GatedUnit(nn.Module):
     def hidden(self, state: Tensor) -> Tensor:
         """Return the hidden state, which attention, readout and encoder read, ``(..., n)``."""
         return state
+
+
+@torch.no_grad()
+def orthogonal_blocks_(weight: Tensor) -> None:
+    """Fill each square block of rows with a random orthogonal matrix."""
+    n = weight.size(1)
+    for block in weight.split(n):
+        # LAPACK has no half-precision factorisation
+        start = torch.empty(n, n, dtype=torch.promote_types(block.dtype, torch.float32))
+        block.copy_(nn.init.orthogonal_(start))

@@ -22,6 +22,11 @@ class BiasedEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(words, size))
         self.bias = nn.Parameter(torch.empty(size))
 
+    def init_weights(self) -> None:
+        """Start as in appendix B.1."""
+        nn.init.normal_(self.weight, std=0.01)
+        nn.init.zeros_(self.bias)
+
     def forward(self, words: Tensor) -> Tensor:
         """Return the vectors of word numbers: ``(...)`` to ``(..., m)``."""
         return nn.functional.embedding(words, self.weight) + self.bias

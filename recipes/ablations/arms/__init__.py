@@ -8,6 +8,6 @@ way (``--initialization``). Parts for which the fast kernels were not derived ru
 kernels, as the log says.
 """
 
-from arms import changes, long_short_term_memory, product_alignment
+from arms import changes, location_alignment, long_short_term_memory, product_alignment
 
-__all__ = ["changes", "long_short_term_memory", "product_alignment"]
+__all__ = ["changes", "location_alignment", "long_short_term_memory", "product_alignment"]

@@ -7,7 +7,7 @@ import torch
 from fairseq.models import register_model
 from torch import nn
 
-from fairseq_rnnsearch.network import INITIALIZATIONS, Decoder, Encoder, initialize
+from fairseq_rnnsearch.network import Decoder, Encoder, initialize
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig, RNNSearchModel
 
 Start = Callable[[nn.Module], None]
@@ -22,7 +22,7 @@ def arm(change: Change) -> Change:
         @classmethod
         def build_model(cls, cfg: RNNSearchConfig, task) -> RNNSearchModel:
             model = super().build_model(cfg, task)
-            start = partial(initialize, table=INITIALIZATIONS[str(cfg.initialization)])
+            start = partial(initialize, initialization=str(cfg.initialization))
             with torch.no_grad():
                 change(model.encoder, model.decoder, start)
             return model

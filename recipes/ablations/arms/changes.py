@@ -41,6 +41,8 @@ class TanhReadout(nn.Module):
         self.context_weight = nn.Parameter(torch.empty(size, context_size))
         self.bias = nn.Parameter(torch.empty(size))
 
+    init_weights = DeepOutput.init_weights
+
     def forward(self, s: Tensor, y: Tensor, c: Tensor) -> Tensor:
         """Return t_i, ``(..., l)``, of states, embedded previous words and contexts."""
         return self.given_word_inputs(s, self.word_inputs(y), c)

@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from arms.arm import Start, arm
 from fairseq_rnnsearch.network import Decoder, Encoder
 from fairseq_rnnsearch.paper.equations import GatedUnit
+from fairseq_rnnsearch.paper.equations.gated_unit import orthogonal_blocks_
 from fairseq_rnnsearch.paper.equations.linear import linear
 
 
@@ -46,6 +47,14 @@ class LongShortTermMemory(nn.Module):
         self.recurrent_weight = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
         if context_size:
             self.context_weight = nn.Parameter(torch.empty(4 * hidden_size, context_size))
+
+    def init_weights(self) -> None:
+        """Start as in appendix B.1."""
+        nn.init.normal_(self.input_weight, std=0.01)
+        nn.init.zeros_(self.input_bias)
+        orthogonal_blocks_(self.recurrent_weight)
+        if hasattr(self, "context_weight"):
+            nn.init.normal_(self.context_weight, std=0.01)
 
     def word_inputs(self, embedded: Tensor) -> Tensor:
         """Return W e(y) plus the biases, the words' part of x: ``(..., m)`` to ``(..., 4n)``."""

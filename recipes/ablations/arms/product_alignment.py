@@ -4,13 +4,12 @@
     e_ij = s_{i-1} W h_j                    general
 
 Dot needs states as wide as annotations. alpha_ij and c_i follow from e_ij as in
-``alignment_model``; W h_j does not depend on i and is computed once per sentence. W starts like W_a
-and U_a in appendix B.1.
+``alignment_model``; W h_j does not depend on i and is computed once per sentence.
 
     fairseq-train ... --user-dir recipes/ablations/arms --arch general
 
-This file is an example of an attention function of one's own: a class with ``keys`` and
-``energies``, its initialisation, and an architecture that has it.
+This file is an example of an attention function of one's own: a class with ``keys``, ``energies``
+and ``init_weights``, and an architecture that has it. ``location_alignment`` has a state, too.
 """
 
 import torch
@@ -22,6 +21,9 @@ from fairseq_rnnsearch.network import Decoder, Encoder
 
 class DotAlignment(nn.Module):
     """The energies s_{i-1} . h_j, which have no parameters."""
+
+    def init_weights(self) -> None:
+        """Do nothing."""
 
     def keys(self, annotations: Tensor) -> Tensor:
         """Return the annotations unchanged, ``(batch, source, 2n)``: they multiply the states."""
@@ -47,7 +49,10 @@ class GeneralAlignment(DotAlignment):
     def __init__(self, state_size: int, annotation_size: int) -> None:
         super().__init__()
         self.annotation_weight = nn.Parameter(torch.empty(state_size, annotation_size))
-        nn.init.normal_(self.annotation_weight, 0.0, 0.001)
+
+    def init_weights(self) -> None:
+        """Start like W_a and U_a in appendix B.1."""
+        nn.init.normal_(self.annotation_weight, std=0.001)
 
     def keys(self, annotations: Tensor) -> Tensor:
         """Return W h: ``(batch, source, 2n)`` to ``(batch, source, n)``."""
@@ -65,3 +70,4 @@ def general(encoder: Encoder, decoder: Decoder, start: Start) -> None:
     """Let the decoder's attention multiply states and annotations with a matrix in between."""
     n, annotation = decoder.unit.hidden_size, 2 * encoder.forward_unit.hidden_size
     decoder.alignment_model = GeneralAlignment(n, annotation)
+    start(decoder.alignment_model)
