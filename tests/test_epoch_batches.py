@@ -52,6 +52,18 @@ def test_the_seed_and_the_lengths_of_both_sides_make_the_batches(
     assert [list(batch) for batch in found.batch_sampler] == [list(batch) for batch in expected]
 
 
+def test_a_run_resumed_in_a_later_epoch_has_that_epochs_batches(small_corpus, tmp_path):
+    def second_epoch(first):
+        task = task_with_data(small_corpus, tmp_path, batch_order="fairseq")
+        data = task.dataset("train")
+        found = task.get_batch_iterator(data, max_sentences=8, seed=3, epoch=first)
+        for _ in range(first, 3):
+            batches = [batch["id"].tolist() for batch in found.next_epoch_itr()]
+        return batches
+
+    assert second_epoch(1) == second_epoch(2)
+
+
 # --- what is known again --------------------------------------------------------------------------
 
 

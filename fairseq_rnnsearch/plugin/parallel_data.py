@@ -16,6 +16,7 @@ from fairseq.data import (
     Dictionary,
     FairseqDataset,
     LanguagePairDataset,
+    data_utils,
     iterators,
 )
 from fairseq.tasks.translation import TranslationTask
@@ -238,19 +239,7 @@ class ParallelDataTask(TranslationTask):
         kept = self.dataset_to_epoch_iter.get(dataset) if is_kept else None
         if isinstance(kept, ResumedIterator) and not options.get("update_epoch_batch_itr"):
             return kept  # from an earlier epoch
-        if dataset is self._training_data and self.cfg.batch_order == "paper":
-            if max_sentences is None or max_tokens is not None:
-                raise UserError(
-                    "the paper's batch order counts sentences: give --batch-size (paper: 80) and "
-                    "no --max-tokens, or choose --batch-order fairseq"
-                )
-            chosen = self.filter_indices_by_size(
-                np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
-            )
-            kind, lengths = InOrderIterator, word_counts(dataset)
-            group = 20 * self.batches_in_an_update * options.get("num_shards", 1)
-            batches = paper_batches(*lengths, max_sentences, seed, candidates=chosen, group=group)
-        else:
+        if dataset is not self._training_data:
             iterator = super().get_batch_iterator(
                 dataset,
                 max_tokens,
@@ -262,9 +251,28 @@ class ParallelDataTask(TranslationTask):
                 **options,
             )
             iterator.persistent_workers = False  # see runs.signals
-            if dataset is not self._training_data:
-                return iterator
-            kind, batches = ResumedIterator, iterator.batch_sampler
+            return iterator
+        limits = dataset, max_positions, ignore_invalid_inputs
+        if self.cfg.batch_order == "paper":
+            if max_sentences is None or max_tokens is not None:
+                raise UserError(
+                    "the paper's batch order counts sentences: give --batch-size (paper: 80) and "
+                    "no --max-tokens, or choose --batch-order fairseq"
+                )
+            chosen = self.filter_indices_by_size(np.arange(len(dataset)), *limits)
+            kind, lengths = InOrderIterator, word_counts(dataset)
+            group = 20 * self.batches_in_an_update * options.get("num_shards", 1)
+            batches = paper_batches(*lengths, max_sentences, seed, candidates=chosen, group=group)
+        else:
+
+            def batches(dataset: FairseqDataset, epoch: int) -> Sequence[Sequence[int]]:
+                """Make an epoch's batches from seed and epoch alone, so that a run can resume."""
+                with data_utils.numpy_seed(seed + epoch):
+                    indices = dataset.ordered_indices()
+                chosen = self.filter_indices_by_size(indices, *limits)
+                return dataset.batch_by_size(chosen, max_tokens, max_sentences)
+
+            kind = ResumedIterator
         iterator = kind(
             dataset=dataset,
             collate_fn=dataset.collater,
