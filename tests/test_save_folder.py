@@ -14,7 +14,7 @@ from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.conversion import to_checkpoint, to_folder
-from fairseq_rnnsearch.runs.beginning import LOCK, lock_and_verify
+from fairseq_rnnsearch.runs.resuming import LOCK, lock_and_verify
 
 pytest_plugins = ["trained"]
 

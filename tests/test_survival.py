@@ -271,7 +271,7 @@ def stopped_at_10(launchpad, whole, tmp_path_factory):
 def choose(folder, **options):
     from fairseq.dataclass.configs import CheckpointConfig
 
-    from fairseq_rnnsearch.runs.beginning import choose_beginning
+    from fairseq_rnnsearch.runs.resuming import choose_beginning
 
     cfg = CheckpointConfig(save_dir=str(folder), **options)
     return choose_beginning(cfg).get("restore_file")

@@ -40,7 +40,7 @@ from fairseq_rnnsearch.plugin.source_words import SourceWords
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.checkpoints import check_registered
 from fairseq_rnnsearch.runs.options import check_options
-from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
+from fairseq_rnnsearch.runs.programs import printed_alignment
 from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
 
 logger = logging.getLogger(__name__)

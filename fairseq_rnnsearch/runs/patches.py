@@ -29,11 +29,9 @@ from torch.utils.data import dataloader
 from fairseq_rnnsearch.errors import shown_in_one_line
 from fairseq_rnnsearch.import_hook import when_imported
 from fairseq_rnnsearch.runs import (
-    beginning,
     checkpoints,
     options,
     preprocessing,
-    printed_alignment,
     processes,
     programs,
     resuming,
@@ -145,7 +143,7 @@ PATCHES = (
         without="SIGTERM, Ctrl-C and SIGUSR1 lose the updates since the last checkpoint",
     ),
     Patch(
-        *(checkpoint_utils, "verify_checkpoint_directory", _around(beginning.lock_and_verify)),
+        *(checkpoint_utils, "verify_checkpoint_directory", _around(resuming.lock_and_verify)),
         without="two trainings in one folder overwrite each other's checkpoints",
     ),
     Patch(
@@ -154,11 +152,11 @@ PATCHES = (
         "schedules and finished runs begin anew",
     ),
     Patch(
-        *(utils, "replace_unk", _around(printed_alignment.replace_unknown_words)),
+        *(utils, "replace_unk", _around(programs.replace_unknown_words)),
         without="--replace-unk is a traceback",
     ),
     Patch(
-        *(utils, "load_align_dict", _around(printed_alignment.read_replacements)),
+        *(utils, "load_align_dict", _around(programs.read_replacements)),
         without="--replace-unk without a file's name looks for a file",
     ),
     Patch(
