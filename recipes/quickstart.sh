@@ -8,14 +8,9 @@
 # Run again, the recipe goes on where it stopped. The variables at the top of this script, and those
 # of recipes/environment.sh, can be set in the environment.
 
-: "${EPOCHS:=14}"
-: "${LEARNING_RATE:=0.002}"
-: "${ANNEAL_FROM:=11}" # from this epoch on the learning rate is halved in every epoch
-: "${BATCH_SIZE:=80}"
-: "${DROPOUT:=0.1}"
-: "${BEAM:=5}"
-: "${LEAST_BLEU:=90}"
-: "${SEED:=1}"
+: "${EPOCHS:=14}" "${BATCH_SIZE:=80}" "${DROPOUT:=0.1}" "${SEED:=1}"
+: "${LEARNING_RATE:=0.002}" "${ANNEAL_FROM:=11}" # the epoch from which each halves the learning rate
+: "${BEAM:=5}" "${LEAST_BLEU:=90}"
 : "${TRAIN_SENTENCES:=12000}" "${TEST_SENTENCES:=500}"
 # More threads do not pay for so small a model, and they lose much where a core is busy.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}

@@ -1,13 +1,14 @@
-"""A corpus of documents is parted by document: `recipes/wmt14_en_fr/laws.py`."""
+"""A corpus of documents is parted by document: `recipes/laws/split.py`."""
 
 import gzip
+import os
 import subprocess
 import sys
 from pathlib import Path
 
-from commands import run_process
+from commands import ROOT, run_process
 
-PROGRAM = Path(__file__).parents[1] / "recipes/wmt14_en_fr/laws.py"
+PROGRAM = Path(__file__).parents[1] / "recipes/laws/split.py"
 WHENCE = {"train", "valid", "test", "long"}
 
 
@@ -59,3 +60,23 @@ def test_refusals(tmp_path):
     assert "line 1: must be document, English and French" in run(corpus, tmp_path).stderr
     corpus = pack(tmp_path / "laws.tsv.gz", ["one\tEnglish\tfrançais"])
     assert "valid: only 1 pair, should be 3,000" in run(corpus, tmp_path).stderr
+
+
+def test_the_recipe_lays_out_its_text_for_the_experiment(tmp_path):
+    long = " ".join(["word"] * 41)
+    corpus = pack(
+        tmp_path / "laws.tsv.gz",
+        [
+            f"{document}\t{document} {n} {long if n > 20 else ''}\tle {document} {n}"
+            for document in range(550)
+            for n in range(26)
+        ],
+    )
+    work = tmp_path / "work"
+    given = {"PATH": os.environ["PATH"], "PYTHONPATH": str(ROOT), "VENV": "none"}
+    given |= {"LAWS": str(corpus), "WORK": str(work)}
+    run_process(["bash", PROGRAM.with_name("run.sh"), "--to", "extract"], env=given, check=True)
+    texts = {path.name for path in (work / "experiment/text").iterdir()}
+    assert texts == {"own-1", "valid", "test-laws", "test-long"}
+    tested = (work / "experiment/text/test-laws/text.en").read_text().splitlines()
+    assert tested == (work / "text/test.en").read_text().splitlines()

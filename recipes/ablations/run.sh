@@ -24,11 +24,9 @@ set -a # rnnsearch-train reads them
 # Models of half the Multi30k recipe's sizes learn in a quarter of an hour what those of its own
 # sizes have not begun to learn: attention is late to point anywhere.
 : "${EMBEDDING:=128}" "${HIDDEN:=128}" "${ATTENTION:=128}" "${MAXOUT:=128}"
-: "${TOKENIZER:=moses}" "${BPE_MERGES:=4000}"
-: "${UPDATES:=3600}"
+: "${TOKENIZER:=moses}" "${BPE_MERGES:=4000}" "${UPDATES:=3600}"
 [[ $CORPUS = multi30k ]] || : "${LONGEST:=100}" # subwords: 50 would leave out two thirds
 : "${KNOWN_RUNS:=}" # a record as WORK/runs.tsv, of runs with these settings, which are not run again
-
 : "${TRAIN_OPTIONS:=}"
 set +a
 
@@ -69,12 +67,7 @@ check_ablations() {
         ARMS=${ALL_ARMS[*]}
         [[ $CORPUS = multi30k ]] || ARMS=${MAIN_ARMS[*]}
     fi
-    list_of ARMS
-    CHOSEN=("${WORDS[@]}")
-    list_of SEEDS
-    ALL_SEEDS=("${WORDS[@]}")
-    list_of LEARNING_RATES
-    RATES=("${WORDS[@]}")
+    CHOSEN=($ARMS) ALL_SEEDS=($SEEDS) RATES=($LEARNING_RATES)
 }
 
 lay_out_corpus() {

@@ -14,10 +14,7 @@
 : "${BPE_MERGES:=8000}"
 
 # model, the same for both directions
-: "${EMBEDDING:=256}" # m
-: "${HIDDEN:=256}"    # n
-: "${ATTENTION:=256}" # n'
-: "${MAXOUT:=256}"    # l
+: "${EMBEDDING:=256}" "${HIDDEN:=256}" "${ATTENTION:=256}" "${MAXOUT:=256}" # m, n, n' and l
 : "${DECODER_ORDER:=program}"
 : "${DROPOUT:=0.2}" # of embeddings and readout
 
@@ -42,13 +39,10 @@
 : "${EFLOMAL:=}" # folder with its programs (default: where PATH has them)
 
 # training
-: "${LEARNING_RATE:=0.0015}"
-: "${WARMUP:=300}" # updates
-: "${CLIP_NORM:=1}"
-: "${LABEL_SMOOTHING:=0.1}"
+: "${LEARNING_RATE:=0.0015}" "${WARMUP:=300}" # updates
+: "${CLIP_NORM:=1}" "${LABEL_SMOOTHING:=0.1}"
 : "${BATCH_TOKENS:=2000}" # words of a batch's longer side, with its padding
-: "${UPDATES:=4000}"
-: "${SEED:=1}"
+: "${UPDATES:=4000}" "${SEED:=1}"
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, separated by spaces
 : "${DIRECTIONS:=en-fr fr-en}" # to train now; for both at once, each in a terminal of its own
 : "${DEVICE:=cpu}" # that aligns: cpu or cuda; training takes a GPU where there is one

@@ -24,27 +24,23 @@ make_subwords() {
     done
 }
 
-# binarise TRAIN VALID TEXT_OF OPTION...: makes $PARTIAL; TEXT_OF is the command that prints where a
-# test set is.
+# binarise TRAIN VALID TESTS OPTION...: makes $PARTIAL; the prefixes TESTS are joined by commas.
 binarise() {
-    local train=$1 valid=$2 text_of=$3 test tests=
-    shift 3
-    for test in "${TESTS[@]}"; do
-        tests+=${tests:+,}$("$text_of" "$test")
-    done
-    preprocess preprocess en fr --trainpref "$train" --validpref "$valid" --testpref "$tests" \
-        --workers "$PROCESSES" "$@"
+    preprocess preprocess en fr --trainpref "$1" --validpref "$2" --testpref "$3" \
+        --workers "$PROCESSES" "${@:4}"
 }
 
-subwords_of() { echo "$SUBWORDS/test-$1"; }
+# tests_in BEGINNING END: prints the prefixes of the test sets, joined by commas.
+tests_in() { printf "%s$2\n" "${TESTS[@]/#/$1}" | paste -s -d , -; }
 
 binarise_words() {
-    binarise "$SELECTED/train" "$VALID" tokens_of --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
+    binarise "$SELECTED/train" "$VALID" "$(tests_in "$WORK/tokens/test-" /text)" \
+        --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
     describe_preprocessing en fr
 }
 
 binarise_subwords() {
-    binarise "$SUBWORDS/train" "$SUBWORDS/valid" subwords_of
+    binarise "$SUBWORDS/train" "$SUBWORDS/valid" "$(tests_in "$SUBWORDS/test-" '')"
     cp -- "$SUBWORDS/codes" "$PARTIAL/codes"
     describe_preprocessing en:codes fr:codes
 }

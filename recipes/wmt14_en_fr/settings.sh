@@ -11,8 +11,7 @@
 : "${ARCHIVES:=}"                      # folder (default: $WORK/archives)
 : "${MIRROR:=https://www.statmt.org}" # where paths such as wmt13/training-parallel-un.tgz begin
 : "${ARCHIVE_TABLE:=}"                 # their names, sizes, checksums (default: archives.tsv)
-: "${DOWNLOAD_TRIES:=5}" # counted anew when something has come
-: "${DOWNLOAD_WAIT:=5}" # seconds between tries
+: "${DOWNLOAD_TRIES:=5}" "${DOWNLOAD_WAIT:=5}" # counted anew when something has come; seconds
 : "${CORPORA:=europarl-v7 news-commentary-v9 un commoncrawl giga-fren}"
 : "${VALID_SETS:=newstest2012 newstest2013}"
 : "${TEST_SETS:=newstest2014}" # each has a report of its own
@@ -20,9 +19,7 @@
 # Other text instead of archives: SOURCE:TARGET, several separated by spaces; plain, .gz or .sgm.
 # Each of TRAIN_TEXT is a part of its own of the training text; each of TEST_TEXT is a test set,
 # which NAME=SOURCE:TARGET names; those of VALID_TEXT follow each other.
-: "${TRAIN_TEXT:=}"
-: "${VALID_TEXT:=}"
-: "${TEST_TEXT:=}"
+: "${TRAIN_TEXT:=}" "${VALID_TEXT:=}" "${TEST_TEXT:=}"
 
 # tokens
 : "${TOKENIZER:=moses}" # or space: the text is tokenised already
@@ -44,10 +41,7 @@
 
 # models; the trainings of a work folder are kept apart by vocabulary and cut only
 : "${MODELS:=RNNencdec-30 RNNsearch-30 RNNencdec-50 RNNsearch-50 RNNsearch-50*}"
-: "${EMBEDDING:=620}"  # m
-: "${HIDDEN:=1000}"    # n
-: "${ATTENTION:=1000}" # n'
-: "${MAXOUT:=500}"     # l
+: "${EMBEDDING:=620}" "${HIDDEN:=1000}" "${ATTENTION:=1000}" "${MAXOUT:=500}" # m, n, n' and l
 : "${DROPOUT:=0}"
 
 # training
@@ -68,8 +62,7 @@
 
 # translation and report: may be changed afterwards, but REPLACE_UNK and DICTIONARY_PAIRS only before
 # a model has translated with this BEAM
-: "${BEAM:=12}"
-: "${SEARCH_BATCH:=40}"
+: "${BEAM:=12}" "${SEARCH_BATCH:=40}"
 # With a shortlist, further rows of the report have UNK replaced: by the source word of most weight
 # (copy), or by what a dictionary, made of the model's own alignments of training pairs, has for
 # that word (dictionary).

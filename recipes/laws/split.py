@@ -1,6 +1,6 @@
 """Part a corpus of documents into training, validation and test, by document.
 
-    python recipes/wmt14_en_fr/laws.py laws.tsv.gz --out FOLDER
+    python recipes/laws/split.py laws.tsv.gz --out FOLDER
 
 reads lines of document, English and French, separated by tabs, and writes
 FOLDER/{train,valid,test,long}.{en,fr}: no document is in two of them. Documents are drawn in an
