@@ -70,6 +70,6 @@ def test_all_parts_run_at_tiny_sizes(tmp_path):
     assert len(parts) == 5 and "auto kernels, float32" in ran.stdout
     again = measure("search")
     assert "measuring" not in again.stderr and again.stdout == ran.stdout
-    assert "must be one of correctness" in measure("speed").stderr
+    assert "invalid choice: 'speed'" in measure("speed").stderr
     environment["DEVICE"] = "cuda"
     assert "torch finds no GPU" in measure("memory").stderr

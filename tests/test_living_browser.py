@@ -1,7 +1,6 @@
 """The living page in headless Chromium: every touch by mouse and keyboard, and no network."""
 
 import copy
-import json
 import re
 import time
 from types import SimpleNamespace
@@ -9,7 +8,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from commands import ROOT
 from test_living import searched
 from test_page import Page, eventually
 
@@ -591,22 +589,3 @@ def test_look(page):
         assert end_of_page <= status  # which is fixed to the window's lower edge
     finally:
         page.browser.set_window_size(1280, 1000)
-
-
-@pytest.mark.slow
-def test_the_benchmark(learned, path, model, monkeypatch, capsys):
-    pytest.importorskip("selenium", reason="selenium is not installed")
-    monkeypatch.syspath_prepend(str(ROOT / "recipes" / "benchmark"))
-    from living import main
-
-    text = learned.corpus.text
-    options = f"--text={text}/test.en --reference={text}/test.fr --data={learned.corpus.data}"
-    options += f" --checkpoint={learned.checkpoint} --words=3 --timed=4 --sentences=20"
-    main([str(path), *options.split()])
-    found = json.loads(capsys.readouterr().out)
-    assert found["milliseconds"]["sentences"] == 4
-    assert 0 < found["milliseconds"]["median"] <= found["milliseconds"]["95%"]
-    compared = found["agreement"]
-    assert compared["tokens that differ"] == [] and compared["float32"]["same"] == 20
-    assert compared["float32"]["largest difference of weights"] < 1e-5
-    assert compared["BLEU of page"] == pytest.approx(compared["BLEU of float32"])

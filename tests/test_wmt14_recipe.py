@@ -306,5 +306,5 @@ def test_from_the_data_to_the_reports(unbroken, tmp_path):
     assert "RNNencdec-50 is not trained to its end on data-shortlist-12-0: run the stage" in message
     message = recipe.error("--from", "train", **{**settings, "HIDDEN": "9"})
     assert "made with other settings, now HIDDEN=9" in message
-    message = recipe.error("--from", "train", **{**settings, "BATCH_SIZE": "3", "WORKERS": "2"})
-    assert "cannot be shared by WORKERS=2" in message
+    message = recipe.error("--from", "train", **{**settings, "WORKERS": "3"})
+    assert "cannot be shared by WORKERS=3" in message

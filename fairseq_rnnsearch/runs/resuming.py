@@ -21,7 +21,13 @@ from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.files import lock, remove_unfinished
-from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, read_checkpoint, verify
+from fairseq_rnnsearch.runs.checkpoints import (
+    ADVICE,
+    copy_whole,
+    progress,
+    read_checkpoint,
+    verify,
+)
 from fairseq_rnnsearch.runs.options import read_overrides
 from fairseq_rnnsearch.runs.processes import check_equal, decided_by_first, refuse_in_all
 from fairseq_rnnsearch.runs.trainer import patience_count
@@ -256,7 +262,10 @@ def begin_or_go_on(
 def _beginning(cfg: CheckpointConfig) -> tuple[dict[str, object], str]:
     """Return the changes to the options, and where the checkpoint would be."""
     changes = choose_beginning(cfg)
-    path = str(changes.get("restore_file", cfg.restore_file))
+    path, last = str(changes.get("restore_file", cfg.restore_file)), f"{cfg.save_dir}/{LAST}"
+    is_newest = path != last and _is_same(os.path.dirname(path), cfg.save_dir)
+    if is_newest and cfg.restore_file == LAST and not (cfg.no_last_checkpoints or cfg.no_save):
+        copy_whole(path, last)  # which a kill prevented; a finished training writes no other
     return changes, os.path.join(cfg.save_dir, path) if path == LAST else path
 
 
