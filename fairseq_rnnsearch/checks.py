@@ -1,7 +1,9 @@
 """Types and choices of arguments, of Python's and of the commands."""
 
 import argparse
-from typing import Literal, TypedDict, get_args
+import math
+from collections.abc import Callable
+from typing import Any, Literal, TypedDict, get_args
 
 # A length to the power of a larger lenpen is no longer a float32.
 LARGEST_LENPEN = 10
@@ -37,8 +39,16 @@ class ScoringOptions(ReadingOptions, total=False):
     posterior: bool
 
 
-def count_of(text: str) -> int:
-    """Read a whole number of 1 or more, for argparse."""
-    if (number := int(text)) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r:.60} must be 1 or more")
+def at_least(least: float, below: float = math.inf, kind: type = int) -> Callable[[str], Any]:
+    """Return a function that reads such a number, for argparse."""
+
+    def number(text: str) -> Any:
+        if not least <= (read := kind(text)) < below:
+            bound = f"{least} or more" + (f", and below {below}" if below < math.inf else "")
+            raise argparse.ArgumentTypeError(f"{text!r:.60} must be {bound}")
+        return read
+
     return number
+
+
+count_of = at_least(1)

@@ -15,8 +15,8 @@ from commands import run_process
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.train import split
-from fairseq_rnnsearch.train.estimate import describe, duration
 from fairseq_rnnsearch.train.pairs import read_columns, read_two_files
+from fairseq_rnnsearch.train.progress import describe, duration
 
 LANGUAGES = ("en", "fr")
 
@@ -50,7 +50,7 @@ def test_plain_and_packed_files_are_read_alike(file):
 NONE = {
     "other lengths": ("a\nb\nc\n", "A\n", r"t.fr has 1 line but .*t.en has 3 lines; each line"),
     "other lengths, the other way": ("a\n", "A\nB\n", r"t.en has 1 line but .*t.fr has 2 lines"),
-    "nothing": ("", "A\n", r"t.en is empty; expected a sentence in each line"),
+    "nothing": ("", "A\n", r"t.en has 0 lines but .*t.fr has 1 line"),
     "no text": (b"\xff\xfea\0", "A\n", r"t.en, line 1, byte 1: byte 0xff is not valid UTF-8"),
     "half a gzip file": (
         gzip.compress(b"a\n" * 99)[:-9],
@@ -204,5 +204,5 @@ def test_what_is_wrong_with_a_given_part_is_said(file):
 
 def test_a_duration_has_the_largest_unit_that_fits():
     seconds = (20, 99 * 60, 2 * 3600, 71 * 3600, 2695 * 3600)
-    said = ["1 minute", "99 minutes", "2 hours", "71 hours", "112 days"]
+    said = ["20 seconds", "99 minutes", "2 hours", "71 hours", "112 days"]
     assert [duration(one) for one in seconds] == said

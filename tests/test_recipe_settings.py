@@ -1,11 +1,12 @@
 """The settings of recipes, and the steps that recipes share."""
 
+import argparse
 import os
 
 import pytest
 from commands import ROOT, run_process
 
-from fairseq_rnnsearch.train.settings import Naming, Settings, check, in_environment, read
+from fairseq_rnnsearch.train.settings import Settings, add_options, given_in, in_environment
 
 RECIPES = ROOT / "recipes"
 
@@ -28,10 +29,10 @@ def test_settings_of_multi30k(given):
         env={"PATH": os.environ["PATH"], **dict(x.split("=") for x in given.split())},
         check=True,
     ).stdout
-    naming = Naming(True, ("en", "fr"))
     variables = dict(line.split("=", 1) for line in shown.split("\0") if line)
-    s = Settings(**read(in_environment(variables, naming), naming))
-    check(s, naming)
+    add_options(parser := argparse.ArgumentParser())
+    options = parser.parse_args(in_environment(variables, ("en", "fr")))
+    s = Settings(**given_in(options))
     found = (s.bpe_dropout, s.bpe_dropout_epochs, s.bpe_copies, s.rdrop, s.initialization)
     assert found == MULTI30K[given] and s.tokenizer == "moses"
 

@@ -17,7 +17,7 @@ import pickletools
 import re
 import shutil
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -314,3 +314,12 @@ _OLDER = [
     *((_Array, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")),
     *((_scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
 ]
+
+
+def write_average(paths: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> None:
+    """Write the last checkpoint with the mean of the parameters, without an optimizer's state."""
+    *others, last = map(read_checkpoint, paths)
+    for name, value in last["model"].items():
+        total = sum((other["model"][name].double() for other in others), value.double())
+        last["model"][name] = (total / len(paths)).to(value)
+    torch.save(last | {"last_optimizer_state": None}, out)

@@ -18,28 +18,26 @@ and rnnsearch-export take the folder.
 import argparse
 import dataclasses
 import hashlib
-import importlib.util
 import itertools
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from fairseq_rnnsearch.command_line import parser_of, program, usage
-from fairseq_rnnsearch.errors import UsageError, option_of
+from fairseq_rnnsearch.command_line import parser_of, program
+from fairseq_rnnsearch.errors import UsageError
 from fairseq_rnnsearch.text.corpus import check_parallel, is_language
-from fairseq_rnnsearch.train import estimate
+from fairseq_rnnsearch.train import progress
 from fairseq_rnnsearch.train.settings import (
-    FIELDS,
     OF_SIDES,
-    Naming,
     Settings,
+    add_options,
     as_argument,
-    check,
     for_corpus,
+    given_in,
     groups,
     in_environment,
-    read,
+    variable,
 )
 from fairseq_rnnsearch.train.split import PARTS, Parts, read_parts, write_parts
 from fairseq_rnnsearch.train.stages import Training
@@ -66,49 +64,45 @@ def main(
     Raises:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
-    options = _parser().parse_args(arguments)
-    naming = Naming(environment is not None, _languages(options))
-    texts = in_environment(environment, naming) if environment is not None else {}
-    texts |= {name: text for name in FIELDS if (text := getattr(options, name)) is not None}
-    with usage():
-        given = read(texts, naming)
-    own = folder / "-".join(("own", *naming.languages, Settings(**given).model))
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    languages = _languages(options)
+    if environment is not None:  # the command line goes before a recipe's variables
+        of_recipe = in_environment(environment, languages)
+        options = parser.parse_args([*of_recipe, *(arguments or ())])
+    given = given_in(options)
+    own = folder / "-".join(("own", *languages, Settings(**given).model))
     work = Work(options.work or Path((environment or {}).get("WORK") or own))
     if options.corpus:
         parts, settings = None, Settings(**given)
         for part in PARTS:
-            files = (options.corpus / f"{part}.{language}" for language in naming.languages)
+            files = (options.corpus / f"{part}.{language}" for language in languages)
             check_parallel(*files, has_symbols=True)  # which most tokenizers take apart
     else:
         log(f"reading {options.pairs or f'{options.source} and {options.target}'}")
-        parts = read_parts(options, naming.languages, given.get("seed", 1))
+        parts = read_parts(options, languages, given.get("seed", 1))
         settings = for_corpus(given, parts.pairs)
-    with usage():
-        check(settings, naming)
     if parts:
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
-        for line in estimate.plan(work.folder, settings, parts.texts, *sizes):
+        for line in progress.plan(work.folder, settings, parts.texts, *sizes):
             log(line)
-    remembered = _remembered(settings, naming.languages)
-    remembered["digest of the text"] = _digest(parts, options, naming.languages)
+    remembered = _remembered(settings, languages)
+    remembered["digest of the text"] = _digest(parts, options, languages)
     if parts:  # the digest does not tell where train, valid and test begin
         sizes = (str(len(parts.splits[part])) for part in PARTS)
         remembered[f"pairs of {', '.join(PARTS)}"] = " ".join(sizes)
     work.check(remembered)
     corpus = (options.corpus or work.folder / "corpus").absolute()
-    training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
+    training = Training(work, settings, languages, corpus, options.user_dir.absolute())
     training.models()  # those of an ensemble are there
     if options.dry_run:
         log("nothing was done (--dry-run)")
         return
-    for package in ("fairseq", "torch"):
-        if not importlib.util.find_spec(package):
-            raise ModuleNotFoundError(package, name=package)
     with work.locked():
         work.remember(remembered)
         log(f"working in {work.folder}")
         if parts:
-            lay_out = partial(write_parts, parts, naming.languages)
+            lay_out = partial(write_parts, parts, languages)
             work.do(Step("lay out the corpus", lay_out, corpus))
             parts.splits.clear()  # their memory
         _go_on(training, options)
@@ -162,11 +156,11 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
 
 def _remembered(settings: Settings, languages: tuple[str, str]) -> dict[str, str]:
     """Return what cannot be changed in a work folder, besides the text."""
-    naming, remembered = Naming(True, languages), {}
+    remembered = {}
     of_sides = dict(zip(OF_SIDES, settings.tokenizers, strict=True))
     for name, value in (dataclasses.asdict(settings) | of_sides).items():
         if name not in groups()["translation"]:
-            remembered[naming.name(name)] = as_argument(value)
+            remembered[variable(name, languages)] = as_argument(value)
     return {name: " ".join(value.split()) for name, value in remembered.items()}
 
 
@@ -216,18 +210,7 @@ def _parser() -> argparse.ArgumentParser:
         "--user-dir", type=Path, metavar="FOLDER", default=_PACKAGE,
         help="another plugin of fairseq, which imports this one",
     )  # fmt: skip
-    by_size = for_corpus({}, 100_000)
-    for group, names in groups().items():
-        of_group = parser.add_argument_group(f"settings of {group}")
-        for name in names:
-            about, shown = FIELDS[name].metadata, as_argument(getattr(by_size, name))
-            if shown != (fixed := as_argument(FIELDS[name].default)):
-                shown += f"; with --corpus {fixed}"
-            of_group.add_argument(
-                option_of(name),
-                metavar=about["kind"].metavar,
-                help=about["help"] + (f" (default: {shown})" if shown else ""),
-            )
+    add_options(parser)
     return parser
 
 

@@ -135,19 +135,14 @@ def _lines(path: Path, mistakes: list[UserError]) -> Iterator[str]:
     """Yield a file's lines, each after a check, and an empty one for each that is no text.
 
     Raises:
-        UserError: there is no such file, or it is empty or a broken packed file.
+        UserError: there is no such file, or it is a broken packed file.
     """
-    lines = 0
     try:
         with path.open("rb") as packed:  # once, as a pipe can be read once
             start = packed.peek(5)
             unpack = next((u for magic, u in _OPENERS.items() if start.startswith(magic)), None)
             file = unpack(packed, "rb") if unpack else packed
-            for line in lines_as_they_come(file, str(path), True, mistakes):
-                lines += 1
-                yield line
+            yield from lines_as_they_come(file, str(path), True, mistakes)
     except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
         reason = getattr(problem, "strerror", None) or f"broken packed file: {problem}"
         raise UserError(f"{path} cannot be read: {reason}") from problem
-    if not lines:
-        raise UserError(f"{path} is empty; expected a sentence in each line")

@@ -1,15 +1,33 @@
-"""Show how a training goes in short lines, from fairseq-train's messages on standard input.
+"""What time, disk and memory a training takes, and how it goes.
 
-fairseq-train ... 2>&1 | python -P -m fairseq_rnnsearch.train.progress UPDATES EPOCHS
+The estimate of time is for one core of a CPU: the multiplications of all updates, at the rate at
+which the Multi30k recipe did its own (recipes/RESULTS.md). Disk and memory are those of that
+recipe's parts, scaled. `Progress` picks short lines from fairseq-train's messages; as a command, it
+reads them from standard input:
+
+    fairseq-train ... 2>&1 | python -P -m fairseq_rnnsearch.train.progress UPDATES EPOCHS
 """
 
+import os
 import re
+import shutil
 import signal
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
 from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.errors import as_text
+from fairseq_rnnsearch.train.settings import Settings, as_argument
+
+FLOPS = 60e9  # a second of one core, with validations
+SEARCH_FLOPS = 15e9
+SECONDS_OF_UPDATE = 0.05  # besides its multiplications
+SECONDS_TO_START = 60  # of all programs together
+PROGRAM_BYTES = 0.5e9  # torch and fairseq, in memory
 
 _REPORT = re.compile(
     r"\| epoch (?P<epoch>\d+): +\d+ / (?P<batches>\d+) .* ppl=(?P<perplexity>[^ ,]+)"
@@ -21,12 +39,139 @@ _RESUMED = re.compile(r"Loaded checkpoint .* \(epoch (\d+) @ (\d+) updates\)")
 _SHOWN = re.compile(r"[Ee]rror|WARNING")
 
 
-def _duration(seconds: float) -> str:
-    """Return a time in the unit that suits it."""
-    for least, unit, name in ((7200, 3600, "h"), (120, 60, "min")):
-        if seconds >= least:
+class Text(NamedTuple):
+    """What was counted in one side of a corpus.
+
+    Attributes:
+        words: what stands between spaces.
+        characters: without spaces.
+        distinct: how many different characters there are.
+    """
+
+    words: int
+    characters: int
+    distinct: int
+
+
+def describe(sentences: Iterable[str]) -> Text:
+    """Count words and characters."""
+    words, counts = 0, Counter[str]()
+    for sentence in sentences:
+        words += len(sentence.split())
+        counts.update(sentence)
+    del counts[" "]
+    return Text(words, counts.total(), len(counts))
+
+
+def flops_of_pair(
+    sizes: Sequence[int], tokens: Sequence[float], types: Sequence[int]
+) -> tuple[float, float]:
+    """Return the multiplications and additions of a pair's source, and of its target.
+
+    Args:
+        sizes: m, n, n' and l; n' of RNNencdec, which has no attention, is 0.
+    """
+    m, n, a, l = sizes
+    c = _context_size(n, a)
+    source, target = tokens
+    encoder = 2 * (3 * c * (m + n) + c * a)
+    attention = a * n + source * (a + c) if a else 0
+    decoder = 2 * ((3 * n + 2 * l) * (m + n + c) + l * types[1] + attention)
+    return source * encoder, target * decoder
+
+
+def parameters_of(sizes: Sequence[int], types: Sequence[int]) -> int:
+    """Return the number of parameters but for biases; the sizes are those of ``flops_of_pair``."""
+    m, n, a, l = sizes
+    c = _context_size(n, a)
+    recurrent = 3 * c * (m + n) + 3 * n * (m + n + c) + n * n + (n + c) * a
+    return m * sum(types) + recurrent + 2 * l * (m + n + c) + l * types[1]
+
+
+def _context_size(n: int, a: int) -> int:
+    """Return the size of c: RNNencdec's encoder has one direction."""
+    return 2 * n if a else n
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the largest unit that fits."""
+    for unit, name, least in ((86400, "days", 3), (3600, "hours", 5 / 3), (60, "minutes", 5 / 3)):
+        if seconds >= least * unit:
             return f"{seconds / unit:.0f} {name}"
-    return f"{seconds:.0f} s"
+    return f"{seconds:.0f} seconds"
+
+
+def gigabytes(number: float) -> str:
+    return f"{max(number / 1e9, 0.1):.1f} GB"
+
+
+def free_at(path: Path) -> int:
+    """Return the free bytes of the disk on which a folder is, or will be."""
+    while not path.exists():
+        path = path.parent
+    return shutil.disk_usage(path).free
+
+
+def memory_of_machine() -> int:
+    """Return the bytes of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def plan(
+    work: Path, settings: Settings, texts: Sequence[Text], pairs: int, train: int, test: int
+) -> Iterator[str]:
+    """Say what is trained, and what time, disk and memory it takes.
+
+    Args:
+        work: the work folder.
+        pairs, train, test: how many there are, in all and in two of the parts.
+    """
+    s, tokens, types = settings, [], []
+    sizes, has_merges = [s.embedding, s.hidden, s.attention, s.maxout], s.vocabulary == "bpe"
+    if s.model == "rnnencdec":
+        sizes[2] = 0
+    yield (
+        f"{pairs} pairs: {'/'.join(map(str, sizes))} units,"
+        f"{f' {s.bpe_merges} merges,' * has_merges} dropout"
+        f" {as_argument(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
+    )
+    for tokenizer, text in zip(s.tokenizers, texts, strict=True):
+        if tokenizer == "character":
+            tokens.append(text.characters)
+            types.append(text.distinct)
+        elif not has_merges:
+            tokens.append(text.words)
+            # words that occur three times: 7.4 to 10.5 in Multi30k and 150,000 pairs of Tatoeba
+            types.append(round(9 * text.words**0.5))
+        else:
+            tokens.append(text.words * 6 // 5)  # a word is 1.2 subwords in Multi30k
+            # and each of two languages has two thirds of the merges that they share.
+            types.append(s.bpe_merges * (3 - s.bpe_joint) // 3)
+    lengths = [count / train + 1 for count in tokens]
+    source, target = flops_of_pair(sizes, lengths, types)
+    update = 3 * s.batch_size * (source + target) / FLOPS + SECONDS_OF_UPDATE
+    again = s.updates - s.bpe_dropout_epochs * train // s.batch_size  # with R-Drop, read twice
+    updates = s.updates + (max(again, 0) if s.rdrop else 0)
+    search = test * (source + s.beam * target) / SEARCH_FLOPS
+    parameters = parameters_of(sizes, types)
+    # A checkpoint has the parameters and two averages of Adam's; text is kept in five forms.
+    disk = 12 * parameters * (s.average + 2) + 5 * 6 * sum(tokens)
+    widest = s.batch_size * 100 * 60 * s.hidden
+    memory = PROGRAM_BYTES + 32 * parameters + 4 * widest + 200 * train
+    free = free_at(work.absolute())
+    seconds = SECONDS_TO_START + updates * update + search
+    yield (
+        f"about {parameters / 1e6:.1f} million parameters; training and translating take about"
+        f" {duration(seconds)} on one core and {gigabytes(memory)} of memory"
+    )
+    yield f"{work} takes {gigabytes(disk)} of disk, where {gigabytes(free)} are free"
+    if disk > free:
+        yield "warning: the disk is too small"
+    if memory > (there := memory_of_machine()):
+        yield f"warning: this machine has {gigabytes(there)} of memory"
+
+
+# --- while it runs -----------------------------------------------------------------------------
 
 
 class Progress:
@@ -67,12 +212,12 @@ class Progress:
             total = of_epochs
         now = time.monotonic()
         text = f"update {update} of {total}, epoch {int(report['epoch'])}: training perplexity"
-        text += f" {report['perplexity']}, {_duration(now - self._begun)} so far"
+        text += f" {report['perplexity']}, {duration(now - self._begun)} so far"
         if self._first is None:
             self._first = update, now
         elif update < total and update > self._first[0]:
             a_second = (update - self._first[0]) / (now - self._first[1])
-            text += f", {_duration((total - update) / a_second)} left"
+            text += f", {duration((total - update) / a_second)} left"
         self._print(text)
 
     def _print(self, text: str) -> None:

@@ -1,62 +1,37 @@
-"""The settings of ``rnnsearch-train``: its options, what a work folder remembers, and defaults."""
+"""The settings of ``rnnsearch-train``: its options, their defaults, and fairseq's."""
 
+import argparse
 import dataclasses
 import math
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from fairseq_rnnsearch.errors import UserError, option_of
+from fairseq_rnnsearch.checks import at_least
+from fairseq_rnnsearch.errors import option_of
 
 _TOKENIZERS = "reversible moses space character"
 
 
-class Kind(NamedTuple):
-    """The valid values of a setting: how to read one, in words, and in a word for the help."""
-
-    read: Callable[[str], Any]
-    valid: str
-    metavar: str
-
-
-def _setting(default: Any, meaning: str, *kind: Any) -> Any:
-    return dataclasses.field(default=default, metadata={"help": meaning, "kind": Kind(*kind)})
+def _setting(default: Any, meaning: str, **of_argparse: Any) -> Any:
+    return dataclasses.field(default=default, metadata={"help": meaning, **of_argparse})
 
 
 def _whole(default: int, meaning: str, least: int = 1) -> Any:
-    def read(text: str) -> int:
-        if not re.fullmatch(r"-?\d{1,16}", text) or int(text) < least:
-            raise ValueError
-        return int(text)
-
-    return _setting(default, meaning, read, f"a whole number of {least} or more", "N")
+    return _setting(default, meaning, type=at_least(least), metavar="N")
 
 
-def _number(default: float, meaning: str, most: float = math.inf, least: float = 0) -> Any:
-    def read(text: str) -> float:
-        value = float(text)
-        if not (least <= value < most and math.isfinite(value)):
-            raise ValueError
-        return value
-
-    ranges = {1: "a probability, at least 0 and below 1", math.inf: "a number of 0 or more"}
-    return _setting(default, meaning, read, ranges[most] if least == 0 else "a number", "X")
+def _number(default: float, meaning: str, below: float = math.inf) -> Any:
+    return _setting(default, meaning, type=at_least(0, below, float), metavar="X")
 
 
 def _one_of(names: str, default: str, meaning: str) -> Any:
-    known = {name: name for name in names.split()}
-    valid, metavar = f"one of {', '.join(known)}", f"{{{','.join(known)}}}"
-    return _setting(default, meaning, known.__getitem__, valid, metavar)
+    return _setting(default, meaning, choices=names.split())
 
 
 def _switch(default: bool, meaning: str) -> Any:
-    read = {"0": False, "1": True}.__getitem__
-    return _setting(default, meaning, read, "0 or 1", "{0,1}")
-
-
-def _text(default: str, meaning: str) -> Any:
-    return _setting(default, meaning, str, "text", "TEXT")
+    return _setting(default, meaning, type=int, choices=(0, 1))
 
 
 @dataclass(frozen=True)
@@ -81,7 +56,7 @@ class Settings:
     bpe_merges: int = _whole(8000, "number of merges that make subwords")
     bpe_joint: bool = _switch(True, "both languages share one set of merges")
     bpe_dropout: float = _number(
-        0.0, "BPE-dropout (Provilkov et al., 2020): probability to leave a merge out", most=1
+        0.0, "BPE-dropout (Provilkov et al., 2020): probability to leave a merge out", below=1
     )
     bpe_copies: int = _whole(16, "BPE-dropout: copies of the text, each split in another way")
     bpe_dropout_epochs: int = _whole(
@@ -99,7 +74,7 @@ class Settings:
     initialization: str = _one_of(
         "appendix uniform", "appendix", "of the parameters: the paper's, or that of fairseq's lstm"
     )
-    dropout: float = _number(0.3, "dropout of embeddings and readout", most=1)
+    dropout: float = _number(0.3, "dropout of embeddings and readout", below=1)
     rdrop: float = _number(0.0, "weight of R-Drop (Liang et al., 2021), once BPE-dropout has ended")
     # training
     longest: int = _whole(
@@ -116,7 +91,7 @@ class Settings:
         "the learning rate then falls linearly to the end, or stays",
     )
     clip_norm: float = _number(1.0, "maximum norm of a gradient")
-    label_smoothing: float = _number(0.1, "label smoothing of the cost", most=1)
+    label_smoothing: float = _number(0.1, "label smoothing of the cost", below=1)
     batch_size: int = _whole(80, "pairs per update")
     batch_order: str = _one_of("fairseq paper", "fairseq", "fairseq shuffles anew in each epoch")
     updates: int = _whole(6000, "length of the training")
@@ -124,7 +99,7 @@ class Settings:
     valid_bleu: bool = _switch(False, "BLEU of greedy translations, not the cost, is what improves")
     average: int = _whole(5, "number of best checkpoints to keep")
     seed: int = _whole(1, "seed of all that is random", least=0)
-    train_options: str = _text("", "further options of fairseq-train, separated by spaces")
+    train_options: str = _setting("", "further options of fairseq-train, separated by spaces")
     # translation
     evaluate: str = _one_of(
         "test valid", "test", "what is translated and scored; valid while settings are being chosen"
@@ -132,11 +107,13 @@ class Settings:
     checkpoint: str = _one_of(
         "best average", "best", "which model translates: the best one, or the mean of the best ones"
     )
-    ensemble: str = _text(
+    ensemble: str = _setting(
         "", "work folders, separated by spaces, whose models translate together with this one"
     )
     beam: int = _whole(12, "width of the search")
-    length_penalty: float = _number(1.0, "above 1, translations are longer", least=-math.inf)
+    length_penalty: float = _setting(
+        1.0, "above 1, translations are longer", type=float, metavar="X"
+    )
     unknown: str = _one_of(
         "forbid keep replace",
         "forbid",
@@ -177,72 +154,35 @@ def as_argument(value: Any) -> str:
     return str(value)
 
 
-class Naming(NamedTuple):
-    """How messages name settings: as options, or as variables of the environment.
-
-    Attributes:
-        languages: of the source and the target; TOKENIZER_fr is a variable of one of them.
-    """
-
-    in_environment: bool
-    languages: tuple[str, str]
-
-    def name(self, setting: str) -> str:
-        """Return the name that the user gives."""
-        if not self.in_environment:
-            return option_of(setting)
-        if setting in OF_SIDES:
-            return f"TOKENIZER_{self.languages[OF_SIDES.index(setting)]}"
-        return setting.upper()
-
-    def shown(self, setting: str, value: Any) -> str:
-        """Return the setting as the user gives it."""
-        return f"{self.name(setting)}{'=' if self.in_environment else ' '}{as_argument(value)}"
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add an option for each setting; the help has the defaults for 100,000 pairs."""
+    by_size = for_corpus({}, 100_000)
+    for group, names in groups().items():
+        of_group = parser.add_argument_group(f"settings of {group}")
+        for name in names:
+            about, shown = FIELDS[name].metadata, as_argument(getattr(by_size, name))
+            if shown != (fixed := as_argument(FIELDS[name].default)):
+                shown += f"; with --corpus {fixed}"
+            meaning = about["help"] + (f" (default: {shown})" if shown else "")
+            of_group.add_argument(option_of(name), **{**about, "help": meaning})
 
 
-def in_environment(environment: Mapping[str, str], naming: Naming) -> dict[str, str]:
-    """Return the texts of the settings that are set as variables, empty ones excluded."""
-    return {name: text for name in FIELDS if (text := environment.get(naming.name(name)))}
+def given_in(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that the user gives."""
+    return {name: value for name in FIELDS if (value := getattr(options, name)) is not None}
 
 
-def read(given: Mapping[str, str], naming: Naming) -> dict[str, Any]:
-    """Return the values that texts mean.
-
-    Raises:
-        UserError: one is not valid.
-    """
-    values = {}
-    for name, text in given.items():
-        kind: Kind = FIELDS[name].metadata["kind"]
-        try:
-            values[name] = kind.read(text)
-        except (ValueError, KeyError):
-            shown = naming.shown(name, text)
-            raise UserError(f"{shown}: must be {kind.valid}") from None
-    return values
+def variable(setting: str, languages: tuple[str, str]) -> str:
+    """Return a setting's name in recipes and work folders; TOKENIZER_fr is of one language."""
+    if setting in OF_SIDES:
+        return f"TOKENIZER_{languages[OF_SIDES.index(setting)]}"
+    return setting.upper()
 
 
-def check(settings: Settings, naming: Naming) -> None:
-    """Check settings against each other.
-
-    Raises:
-        UserError: some do not go together.
-    """
-
-    def shown(name: str) -> str:
-        return naming.shown(name, getattr(settings, name))
-
-    if set(settings.tokenizers) == {"character"} and settings.vocabulary == "bpe":
-        needed = naming.shown("vocabulary", "shortlist")
-        raise UserError(f"{shown('vocabulary')}: characters have no subwords; give {needed}")
-    if settings.bpe_dropout and settings.vocabulary != "bpe":
-        needed = naming.shown("vocabulary", "bpe")
-        raise UserError(f"{shown('bpe_dropout')} needs subwords: {needed}")
-    if settings.rdrop and not settings.dropout:
-        raise UserError(f"{shown('rdrop')} needs {naming.name('dropout')} above 0")
-    if settings.rdrop and settings.bpe_dropout and not settings.bpe_dropout_epochs:
-        needed = naming.name("bpe_dropout_epochs")
-        raise UserError(f"{shown('rdrop')} is for epochs without BPE-dropout: give {needed}")
+def in_environment(environment: Mapping[str, str], languages: tuple[str, str]) -> list[str]:
+    """Return the options for settings that are set as variables, empty ones excluded."""
+    given = {name: environment.get(variable(name, languages)) for name in FIELDS}
+    return [f"{option_of(name)}={text}" for name, text in given.items() if text]
 
 
 # --- by the number of pairs ---------------------------------------------------------------------
@@ -297,3 +237,58 @@ def for_corpus(given: Mapping[str, Any], pairs: int) -> Settings:
         chosen = paid | chosen
     chosen.setdefault("updates", max(pairs * size.epochs // settings.batch_size, _LEAST_UPDATES))
     return Settings(**chosen)
+
+
+# --- for fairseq --------------------------------------------------------------------------------
+
+
+def for_settings(
+    s: Settings, folders: Sequence[Path], save_dir: Path, epochs: int = 0, rdrop: float = 0
+) -> list[object]:
+    """Return fairseq-train's options for a training with these settings.
+
+    Args:
+        folders: what each epoch reads, one after the other.
+        epochs: the number of epochs after which it ends; 0: after all updates.
+        rdrop: the weight of R-Drop.
+    """
+    return [
+        ":".join(map(str, folders)),
+        "--arch", f"{s.model}_50", "--decoder-order", s.decoder_order,
+        "--encoder-embed-dim", s.embedding, "--decoder-embed-dim", s.embedding,
+        "--encoder-hidden-size", s.hidden, "--decoder-hidden-size", s.hidden,
+        "--attention-size", s.attention, "--maxout-size", s.maxout,
+        "--initialization", s.initialization, "--dropout", as_argument(s.dropout),
+        "--max-train-words", s.longest,
+        "--criterion", "alignment_heatmap", "--label-smoothing", as_argument(s.label_smoothing),
+        *_optimization(s), "--clip-norm", as_argument(s.clip_norm),
+        "--batch-size", s.batch_size, "--batch-order", s.batch_order,
+        "--max-update", s.updates, "--patience", s.patience, "--seed", s.seed,
+        "--num-workers", 0,
+        "--save-dir", save_dir, "--no-epoch-checkpoints",
+        "--keep-best-checkpoints", s.average, *_judgement(s),
+        "--log-format", "simple", "--log-interval", 50, *s.train_options.split(),
+        *(("--max-epoch", epochs) if epochs else ()),
+        *(("--rdrop-alpha", rdrop) if rdrop else ()),
+    ]  # fmt: skip
+
+
+def _optimization(s: Settings) -> list[object]:
+    if s.optimizer == "adadelta":
+        return ["--cost-scale", "sum", "--optimizer", "rnnsearch_adadelta"]
+    options: list[object] = ["--cost-scale", "word", "--optimizer", "adam"]
+    options += ["--lr", as_argument(s.learning_rate)]
+    options += ["--lr-scheduler", s.lr_scheduler, "--warmup-updates", s.warmup]
+    if s.lr_scheduler == "polynomial_decay":
+        options += ["--total-num-update", s.updates, "--end-learning-rate", "0.00001"]
+    return options
+
+
+def _judgement(s: Settings) -> list[str]:
+    if not s.valid_bleu:
+        return ["--best-checkpoint-metric", "nll_loss"]
+    options = ["--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"]
+    options += ["--eval-bleu", "--eval-bleu-args", '{"beam": 1}']
+    if s.vocabulary == "bpe":
+        options.append("--eval-bleu-remove-bpe")
+    return options

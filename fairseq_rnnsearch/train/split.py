@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.train.estimate import Text, describe
 from fairseq_rnnsearch.train.pairs import Pair, Pairs, read_columns, read_two_files
+from fairseq_rnnsearch.train.progress import Text, describe
 
 PARTS = ("train", "valid", "test")
 LEAST = 20  # pairs; fewer train nothing

@@ -13,9 +13,8 @@ from pathlib import Path
 from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.text.checksums import FILE_NAME as CHECKSUMS
 from fairseq_rnnsearch.text.checksums import check_checksum, digest
-from fairseq_rnnsearch.train import train_options
 from fairseq_rnnsearch.train.progress import Progress
-from fairseq_rnnsearch.train.settings import Settings, as_argument
+from fairseq_rnnsearch.train.settings import Settings, as_argument, for_settings
 from fairseq_rnnsearch.train.split import PARTS
 from fairseq_rnnsearch.train.steps import Step, Work, log
 from fairseq_rnnsearch.train.subwords import make_subwords
@@ -33,6 +32,11 @@ for is_between, options in itertools.groupby(sys.argv[1:], ";".__eq__):
         sys.argv = ["fairseq-preprocess", *options]
         preprocess.cli_main()
         preprocess.logger.handlers.clear()  # each folder has its own log
+"""
+_AVERAGE = """\
+import sys
+from fairseq_rnnsearch.runs.checkpoints import write_average
+write_average(sys.argv[2:], sys.argv[1])
 """
 _PREPROCESSED = "Wrote preprocessed data to "
 
@@ -95,20 +99,13 @@ class Training:
         return self.settings.ensemble.split()
 
     def models(self) -> str:
-        """Return the checkpoints that translate together.
-
-        Raises:
-            UserError: another work folder has none.
-        """
-        others = list(map(self._model_in, self._others))
-        for model in others:
-            if not model.exists():
-                raise UserError(f"the ensemble of {self.settings.ensemble}: there is no {model}")
-        return ":".join(map(str, [self.trained, *others]))
+        """Return the checkpoints that translate together; those of other folders are there."""
+        return ":".join(map(str, [self.trained, *map(self._model_in, self._others)]))
 
     def _model_in(self, other: str) -> Path:
         """Return the checkpoint that translates in another work folder."""
-        return Path(other).absolute() / self.trained.relative_to(self.work.folder)
+        model = Path(other) / self.trained.relative_to(self.work.folder)
+        return model.resolve(strict=True)
 
     def _tokenizer(self, language: str) -> str:
         return self.settings.tokenizers[self.languages.index(language)]
@@ -280,11 +277,11 @@ class Training:
         self, folders: list[Path], epochs: int = 0, rdrop: float = 0
     ) -> list[object]:
         save_dir = self._in_work("checkpoints")
-        return train_options.for_settings(self.settings, folders, save_dir, epochs, rdrop)
+        return for_settings(self.settings, folders, save_dir, epochs, rdrop)
 
     def _average(self, out: Path) -> None:
         best = sorted(self._in_work("checkpoints").glob("checkpoint.best_*.pt"))
-        self.work.run("average", ["-m", "fairseq_rnnsearch.train.averaging", out, *best])
+        self.work.run("average", ["-c", _AVERAGE, out, *best])
 
     # --- translation ------------------------------------------------------------------------------
 

@@ -27,7 +27,8 @@ def make_subwords(
     from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
 
     out.mkdir()
-    for shared in [with_codes] if s.bpe_joint else [[language] for language in with_codes]:
+    groups = [with_codes] if s.bpe_joint else [[language] for language in with_codes]
+    for shared in filter(None, groups):
         learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
         for language in shared:
             (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
