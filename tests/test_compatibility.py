@@ -10,7 +10,7 @@ from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, generate, preprocess, run
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.commands.align import _symmetrised
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models.model_folders import folder_of
+from fairseq_rnnsearch.models.find import folder_of
 from fairseq_rnnsearch.train.__main__ import main as rnnsearch_train
 
 pytest_plugins = ["trained"]

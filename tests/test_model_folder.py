@@ -18,6 +18,7 @@ from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.living import __main__ as living
 from fairseq_rnnsearch.models.conversion import to_checkpoint, to_folder
+from fairseq_rnnsearch.models.find import PARAMETERS, folder_of, packaged
 from fairseq_rnnsearch.models.folder import (
     CARD,
     CONFIG,
@@ -27,7 +28,6 @@ from fairseq_rnnsearch.models.folder import (
     read_folder,
     write_folder,
 )
-from fairseq_rnnsearch.models.model_folders import PARAMETERS, folder_of, packaged
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
 from fairseq_rnnsearch.text import compatibility
 

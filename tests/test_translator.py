@@ -30,8 +30,8 @@ from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.jsonl import json_line
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.models import checkpoint
+from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import read_folder, write_folder
-from fairseq_rnnsearch.models.work_folder import checkpoint_of
 from fairseq_rnnsearch.network import precision
 from fairseq_rnnsearch.text.plain_text import PlainText
 
@@ -365,7 +365,7 @@ def test_loading_what_is_not_there(learned, tmp_path):
 def test_a_folder_means_its_best_checkpoint_if_there_is_one(learned, tmp_path):
     best = learned.folder / "checkpoint_best.pt"
     for given in (learned.folder, best.parent.parent):  # the work folder has it one deeper
-        assert checkpoint_of(str(given)) == str(best)
+        assert find_model(str(given)) == str(best)
     with pytest.raises(UserError, match="Is a directory"):
         load(tmp_path, learned.corpus.data)
     (tmp_path / "config.json").touch()  # half of an exported model

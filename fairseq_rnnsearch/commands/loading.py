@@ -27,9 +27,8 @@ from fairseq_rnnsearch.commands.translation import one_at_a_time
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.length_limit import largest
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.models.find import find_model, folder_of
 from fairseq_rnnsearch.models.folder import Trained, read_folder
-from fairseq_rnnsearch.models.model_folders import folder_of
-from fairseq_rnnsearch.models.work_folder import checkpoint_of
 from fairseq_rnnsearch.text.compatibility import check, describe
 from fairseq_rnnsearch.text.plain_text import PlainText, Tokenizer
 
@@ -74,7 +73,7 @@ def load(
         UserError: if a checkpoint or folder is missing or unusable.
     """
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
-    paths = [checkpoint_of(str(path)) for path in several]
+    paths = [find_model(str(path)) for path in several]
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     changes = {name: str(value) for name, value in changes.items() if value is not None}
     user_dir = None if user_dir is None else str(user_dir)

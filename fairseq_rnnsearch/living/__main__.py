@@ -65,8 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _licence(model: str) -> str:
     """Return the licence line of a model's folder."""
+    from fairseq_rnnsearch.models.find import folder_of
     from fairseq_rnnsearch.models.folder import read_facts
-    from fairseq_rnnsearch.models.model_folders import folder_of
 
     folder = folder_of(model)
     return read_facts(folder).licence if folder else ""

@@ -13,8 +13,8 @@ from fairseq.utils import import_user_module, split_paths
 
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.errors import UserError, reason
+from fairseq_rnnsearch.models.find import find_beside
 from fairseq_rnnsearch.models.folder import Trained
-from fairseq_rnnsearch.models.work_folder import DEEPEST
 from fairseq_rnnsearch.network import TranslationModel
 from fairseq_rnnsearch.runs import patches
 from fairseq_rnnsearch.runs.checkpoints import (
@@ -112,9 +112,8 @@ def _data_of(state: Any, checkpoint: str) -> str:
     named = Path(split_paths(trained_with)[0]) if trained_with else Path("data")
     if trained_with and named.is_dir():
         return trained_with
-    for folder in list(Path(checkpoint).absolute().parents)[:DEEPEST]:
-        if (folder / named.name).is_dir():
-            return str(folder / named.name)
+    if beside := find_beside(checkpoint, named.name):
+        return str(beside)
     raise UserError(
         f"checkpoint {checkpoint} was trained with the data in {str(named)!r}, which is neither "
         "there nor beside it: give the folder with its dictionaries as data (--data DIR)"

@@ -10,9 +10,8 @@ from omegaconf import DictConfig
 from fairseq_rnnsearch.decoding import length_limit
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.checkpoint import read_models
+from fairseq_rnnsearch.models.find import find_model, folder_of
 from fairseq_rnnsearch.models.folder import Facts, read_folder, write_folder
-from fairseq_rnnsearch.models.model_folders import folder_of
-from fairseq_rnnsearch.models.work_folder import checkpoint_of
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
 from fairseq_rnnsearch.network.translation_model import own_part
 from fairseq_rnnsearch.plugin.model import RNNSearchModel, add_younger_options
@@ -41,7 +40,7 @@ def to_folder(
         facts = read.facts._replace(licence=licence or read.facts.licence)
     else:
         changes = {"data": data} if data else {}
-        paths, device = [checkpoint_of(checkpoint)], torch.device("cpu")
+        paths, device = [find_model(checkpoint)], torch.device("cpu")
         trained = read_models(paths, changes, device, "float32", user_dir)
         [model], dictionaries = trained.models, trained.dictionaries
         cfg, folder = trained.options, trained.data

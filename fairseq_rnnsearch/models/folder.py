@@ -25,7 +25,7 @@ from safetensors.torch import save
 from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.errors import UserError, as_text, reason
-from fairseq_rnnsearch.models.model_folders import PARAMETERS
+from fairseq_rnnsearch.models.find import CONFIG, PARAMETERS
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
 from fairseq_rnnsearch.network.removed_options import drop_removed
 from fairseq_rnnsearch.network.translation_model import current_names
@@ -33,7 +33,7 @@ from fairseq_rnnsearch.text import plain_text
 from fairseq_rnnsearch.text.checksums import check_checksum, write_list
 from fairseq_rnnsearch.text.dictionary_file import Dictionary, read_dictionary, written
 
-CONFIG, CARD = "config.json", "README.md"
+CARD = "README.md"
 _SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
 _FORMAT = "fairseq_rnnsearch 1"
 
