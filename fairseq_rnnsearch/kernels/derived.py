@@ -7,10 +7,10 @@ Under ``torch.autocast``, or with parameters narrower than float32, the operands
 that type; everything else, states and their gradients above all, is in float32.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
@@ -24,6 +24,33 @@ from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 # the equations that the passes and steps are derived from
 DERIVED_FROM = {AlignmentModel, BiasedEmbedding, DeepOutput, GatedUnit, OutputLayer}
+# float16 would need the logits' gradients scaled before rounding
+TYPES = {torch.float32, torch.float64, torch.bfloat16}
+
+
+def obstacle(parts: Iterable[nn.Module], *, on_cpu: bool) -> str | None:
+    """Return why hand-derived kernels cannot run these parts, or None; see ``Backend.why_not``.
+
+    Under ``torch.autocast``, float32 and bfloat16 may be mixed.
+    """
+    parts = list(parts)
+    parameters = [parameter for part in parts for parameter in part.parameters()]
+    devices = {parameter.device.type for parameter in parameters}
+    if "cpu" in devices and not on_cpu:
+        return "device cpu"
+    for part in parts:
+        if type(part) not in DERIVED_FROM:
+            return type(part).__name__
+    types = {parameter.dtype for parameter in parameters}
+    for device in devices:
+        if on_cpu and device != "cpu":
+            return f"device {device}"
+        if operands := autocast_type(device):
+            types.add(operands)
+            types -= {torch.float32} if torch.bfloat16 in types else set()
+    if len(types) < 2 and types <= TYPES:
+        return None
+    return " beside ".join(sorted(f"{dtype}".removeprefix("torch.") for dtype in types))
 
 
 def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tuple[Tensor, ...]:

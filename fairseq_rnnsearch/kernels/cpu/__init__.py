@@ -20,12 +20,9 @@ from fairseq_rnnsearch.kernels.cpu import (
 )
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
-from fairseq_rnnsearch.kernels.derived import DERIVED_FROM
+from fairseq_rnnsearch.kernels.derived import obstacle
 from fairseq_rnnsearch.kernels.interface import SearchStart
 from fairseq_rnnsearch.kernels.reference import Reference
-
-TYPES = (torch.float32, torch.float64, torch.bfloat16)
-LOWERED = {torch.float32, torch.bfloat16}
 
 
 class CPU(Reference):
@@ -41,21 +38,7 @@ class CPU(Reference):
     forget = staticmethod(packed_weights.forget)
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
-        """See ``Backend``. Under ``torch.autocast``, float32 and bfloat16 may be mixed."""
-        types = set()
-        for part in parts:
-            if type(part) not in DERIVED_FROM:
-                return type(part).__name__
-            for parameter in part.parameters():
-                if parameter.device.type != "cpu":
-                    return f"device {parameter.device.type}"
-                if parameter.dtype not in TYPES:
-                    return _name(parameter.dtype)
-                types.add(parameter.dtype)
-        if torch.is_autocast_enabled("cpu"):
-            operands = torch.get_autocast_dtype("cpu")
-            return None if types | {operands} <= LOWERED else f"autocast to {_name(operands)}"
-        return " beside ".join(sorted(map(_name, types))) if len(types) > 1 else None
+        return obstacle(parts, on_cpu=True)
 
     def decoder_steps(self, start: SearchStart) -> DecoderSteps:
         """See ``Backend``; falls back to ``reference`` for weights that cannot be arranged."""
@@ -63,7 +46,3 @@ class CPU(Reference):
         if not packed_weights.can_keep(weight) or start.initial.dtype == torch.bfloat16:
             return super().decoder_steps(start)
         return few_rows.FewRowSteps(start) if few_rows.takes_search(start) else SearchSteps(start)
-
-
-def _name(dtype: torch.dtype) -> str:
-    return f"{dtype}".removeprefix("torch.")

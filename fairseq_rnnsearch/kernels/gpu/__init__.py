@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels.derived import DERIVED_FROM
+from fairseq_rnnsearch.kernels.derived import obstacle
 from fairseq_rnnsearch.kernels.devices import runs_triton
 from fairseq_rnnsearch.kernels.gpu import masked_cost
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
@@ -28,9 +28,6 @@ from fairseq_rnnsearch.paper.equations import (
     GatedUnit,
     Memory,
 )
-from fairseq_rnnsearch.paper.equations.linear import autocast_type
-
-TYPES = {torch.float32, torch.float64, torch.bfloat16}
 
 
 class GPU(Reference):
@@ -47,21 +44,7 @@ class GPU(Reference):
         self.training_cost = Recordings(CudaRecording).cost
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
-        parts = list(parts)
-        parameters = [parameter for part in parts for parameter in part.parameters()]
-        if any(parameter.device.type == "cpu" for parameter in parameters):
-            return "device cpu"
-        for part in parts:
-            if type(part) not in DERIVED_FROM:
-                return type(part).__name__
-        types = {parameter.dtype for parameter in parameters}
-        if operands := autocast_type(parameters[0].device.type):
-            types.add(operands)
-            types -= {torch.float32} if torch.bfloat16 in types else set()
-        # float16 would need the logits' gradients scaled before rounding
-        if len(types) == 1 and types < TYPES:
-            return None
-        return " beside ".join(sorted(f"{dtype}".removeprefix("torch.") for dtype in types))
+        return obstacle(parts, on_cpu=False)
 
     def vectors(self, words: Tensor, embedding: BiasedEmbedding) -> Tensor:
         if not runs_triton(embedding.weight) or type(embedding) is not BiasedEmbedding:
