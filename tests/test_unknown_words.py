@@ -12,7 +12,7 @@ from fairseq_rnnsearch.figures import Alignment, write_gallery
 
 sys.path.insert(0, str(RECIPE))
 
-from unknown_words import learn_dictionary, main, replace_unknown
+from unknown_words import learn_dictionary, main, without_unknown
 
 SOURCE = ["the red house", "the house", "a red car", "the car"]
 TARGET = ["la maison rouge", "la maison", "une voiture rouge", "la voiture"]
@@ -67,7 +67,7 @@ def test_unknown_words_are_replaced_as_fairseq_does(known):
         source, target, alignment = random_case(draw)
         best = [int(row[:-1].argmax()) for row in alignment.weights]  # no word is the end symbol
         expected = replace_unk(" ".join(target), " ".join(source), best, known, "<unk>")
-        found = replace_unknown(" ".join(target), alignment, " ".join(source), known)
+        found = without_unknown(" ".join(target), alignment, " ".join(source), known)
         assert found == expected and "<unk>" not in found
         replaced += found != " ".join(target)
     assert replaced > 50

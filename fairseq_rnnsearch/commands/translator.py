@@ -25,8 +25,10 @@ from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.alignment import END, merged_words
 from fairseq_rnnsearch.text.coverage import (
+    UNKNOWN,
     WordCount,
     marked,
+    replace_unknown,
     unknown_words,
     word_of,
     words_in,
@@ -360,15 +362,13 @@ class Translator:
         self, tokens: list[str], source_tokens: list[str], weights: torch.Tensor
     ) -> list[str]:
         """Replace each unknown token by the source word with the largest weight."""
-        unknown = self.target_dictionary[self.target_dictionary.unk()]
-        if unknown not in tokens:
+        if UNKNOWN not in tokens:
             return tokens
         words = list(words_in(source_tokens))
         first_pieces = np.cumsum([0, *map(len, words[:-1])])
         of_words = np.add.reduceat(weights[:, :-1].float().numpy(), first_pieces, axis=1)
-        copied = of_words.argmax(axis=1)[:-1]
-        pairs = zip(tokens, copied, strict=True)
-        return [word_of(words[i]) if token == unknown else token for token, i in pairs]
+        looked_at = of_words.argmax(axis=1)[:-1]
+        return replace_unknown(tokens, (word_of(words[i]) for i in looked_at))
 
     def _marked_if_cut(
         self, translation: Translation, source_tokens: list[str], beam: list[dict]

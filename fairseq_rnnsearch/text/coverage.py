@@ -6,7 +6,7 @@ unknown words, one warning for each language counts and names them.
 """
 
 import logging
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,6 +93,22 @@ def unknown_words(tokens: Sequence[str], vocabulary: Vocabulary) -> tuple[str, .
     """Return the unknown words of a sentence, each once, in order."""
     unknown = filter(vocabulary.lacks, words_in(tokens))
     return tuple(dict.fromkeys(shown(word_of(pieces)) for pieces in unknown))
+
+
+def replace_unknown(
+    tokens: Iterable[str], looked_at: Iterable[str], translations: Mapping[str, str] | None = None
+) -> list[str]:
+    """Replace each ``<unk>`` by the source word that the model looked at.
+
+    Args:
+        looked_at: for each token, the source word with the largest weight.
+        translations: of source words; a word that it lacks is copied.
+    """
+    known = translations or {}
+    return [
+        known.get(seen, seen) if token == UNKNOWN else token
+        for token, seen in zip(tokens, looked_at, strict=True)
+    ]
 
 
 def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:

@@ -16,11 +16,10 @@ from fairseq_rnnsearch.align.links import Link, read_links
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.figures import Alignment, read_alignments
 from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.text.coverage import UNKNOWN, replace_unknown
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from reporting.sentences import known_sentences, read_as_many, read_known_words, read_sentences
-
-UNKNOWN = "<unk>"
 
 
 def learn_dictionary(
@@ -62,24 +61,13 @@ def learn_dictionary(
     return {s: best[s][-1] for s in sorted(best)}
 
 
-def replace_unknown(
-    translation: str, alignment: Alignment, source: str, dictionary: Mapping[str, str]
+def without_unknown(
+    translation: str, alignment: Alignment, source: str, translations: Mapping[str, str]
 ) -> str:
-    """Return a translation without ``<unk>``.
-
-    Args:
-        translation: tokens, of which some are ``<unk>``.
-        alignment: the alignment of these tokens; its weights may include the end symbols, and its
-            source words may differ from ``source`` where the model did not know them.
-        source: tokens.
-        dictionary: translations of source words; a word that it lacks is copied.
-    """
+    """Return a translation without ``<unk>``; the alignment may lack words that its model did."""
     words, sources = translation.split(), source.split()
     looked_at = [sources[i] for i, _ in alignment.links()] if sources else words
-    return " ".join(
-        dictionary.get(seen, seen) if word == UNKNOWN else word
-        for word, seen in zip(words, looked_at, strict=True)
-    )
+    return " ".join(replace_unknown(words, looked_at, translations))
 
 
 def dictionary(options: argparse.Namespace) -> None:
@@ -97,7 +85,7 @@ def replace_unk(options: argparse.Namespace) -> None:
     alignments = read_alignments(options.alignments)
     words = dict(map(str.split, read_sentences(options.dictionary))) if options.dictionary else {}
     replaced = (
-        replace_unknown(there, alignments[number], here, words) if UNKNOWN in there else there
+        without_unknown(there, alignments[number], here, words) if UNKNOWN in there else there
         for number, (here, there) in enumerate(zip(source, translations, strict=True))
     )
     write_text(options.out, "".join(f"{line}\n" for line in replaced))
