@@ -456,7 +456,7 @@ def test_the_command(tmp_path, capsys):
         (["nosuch.py:step"], "nosuch.py: No such file or directory"),
         (["textwrap"], "textwrap: expected FILE.py:NAME or FILE.py"),
         ([textwrap.__file__], "textwrap: neither it nor one of its functions is named for a part"),
-        (["--framework", "torch"], "name the code"),
+        (["--framework", "torch"], "is required"),
         (["--explain", "reset-afte"], "did you mean reset-after"),
         (["--list", "x.py:f"], "not allowed with argument --list"),
         (["--part", "stat", "x.py:f"], "invalid choice: 'stat'; did you mean state"),

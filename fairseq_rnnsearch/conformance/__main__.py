@@ -20,7 +20,7 @@ from fairseq_rnnsearch.conformance.authors_numbers import PARTS
 from fairseq_rnnsearch.conformance.catalogue import BY_NAME, explained, listed
 from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
 from fairseq_rnnsearch.conformance.verdict import check
-from fairseq_rnnsearch.errors import UsageError, UserError
+from fairseq_rnnsearch.errors import UserError
 
 
 @program
@@ -36,8 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(listed())
     elif options.explain:
         print(explained(options.explain))
-    elif options.code is None:
-        raise UsageError("name the code, as in mymodel.py:step (rnnsearch-check --help)")
     else:
         with usage():
             report = check(imported(options.code), options.part, options.framework)
@@ -69,7 +67,7 @@ def imported(code: str) -> Any:
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-check", __doc__)
-    forms = parser.add_mutually_exclusive_group()
+    forms = parser.add_mutually_exclusive_group(required=True)
     forms.add_argument(
         "code", nargs="?", metavar="FILE.py:NAME", help="the code; FILE.py is all of a file"
     )
