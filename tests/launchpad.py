@@ -40,6 +40,15 @@ QUIET = "--cpu --no-progress-bar --num-workers 0"
 LIMIT = float(os.environ.get("LAUNCHPAD_LIMIT", 120))
 
 
+# What the process imports of the package.
+LOADED = (
+    *("fairseq_rnnsearch.commands.translate", "fairseq_rnnsearch.commands.align"),
+    *("fairseq_rnnsearch.commands.export", "fairseq_rnnsearch.figures.page"),
+    *("fairseq_rnnsearch.commands.loading", "fairseq_rnnsearch.runs.programs"),
+    *("fairseq_rnnsearch.runs.preprocessing", "fairseq_rnnsearch.models.checkpoint"),
+)
+
+
 @dataclass(frozen=True)
 class Finished:
     """A command that has ended."""
@@ -294,16 +303,15 @@ def warm() -> Launchpad:
 
 
 def _serve() -> None:
-    """Import all that is not ours, and fork a child for each request.
-
-    The child imports the program and the package itself, in the order of the installed script.
-    """
+    """Import all that commands need, and fork a child for each request."""
     import fairseq.sequence_scorer  # noqa: F401
     import matplotlib.backends.backend_agg  # noqa: F401
     import sacrebleu  # noqa: F401
     import torch._dynamo  # noqa: F401  (the first optimizer imports it)
     from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+    for name in LOADED:
+        importlib.import_module(name)
     convert_namespace_to_omegaconf(Namespace())  # fills what hydra's parser keeps from call to call
     gc.freeze()
     logging.root.handlers.clear()  # a module of fairseq's made one; programs make their own
@@ -362,6 +370,9 @@ def _main_of(command: list[str]) -> Callable[[], object]:
     script = Path(name).name
     if script.startswith("fairseq-"):
         name = script.removeprefix("fairseq-").replace("-", "_")
+        if any(Path(word).name.endswith("fairseq_rnnsearch") for word in more):
+            # fairseq does so when it scans the folder, which it omits for what is loaded
+            importlib.import_module("fairseq_rnnsearch.runs.patches").patch_fairseq()
         return importlib.import_module(f"fairseq_cli.{name}").cli_main
     if script.startswith("python") and more[0] == "-c":
         sys.argv[:2] = []
