@@ -279,10 +279,9 @@ def test_a_step_is_done_once_and_appears_whole(tmp_path, capsys):
     assert output.exists() and len(made) == 3
 
 
-@pytest.mark.parametrize("resumes", [False, True])
-def test_what_a_killed_run_left_is_taken_only_by_steps_that_resume(tmp_path, resumes):
+def test_what_a_killed_run_left_is_made_anew(tmp_path):
     def make(out):
-        out.mkdir(exist_ok=resumes)
+        out.mkdir()
         (out / "new").touch()
 
     work, output = Work(tmp_path / "work"), tmp_path / "work" / "made"
@@ -290,8 +289,8 @@ def test_what_a_killed_run_left_is_taken_only_by_steps_that_resume(tmp_path, res
         (work.folder / name).mkdir(parents=True)
         (work.folder / name / "old").touch()
     (work.folder / ".done").mkdir()
-    work.do(Step("make", make, output, resumes))
-    assert {path.name for path in output.iterdir()} == {"new", *["old"] * resumes}
+    work.do(Step("make", make, output))
+    assert {path.name for path in output.iterdir()} == {"new"}
     assert {path.name for path in work.folder.iterdir()} == {".done", "made"}
     with pytest.raises(UserError, match=r"more\.partial: No such file"):
         work.do(Step("nothing", lambda out: None, tmp_path / "work" / "more"))
@@ -739,14 +738,6 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     for copy in ("copy-2", "copy-0"):
         further = {path.stem for path in (work / "data" / copy).glob("*.idx")}
         assert further == {"train.en-fr.en", "train.en-fr.fr"}
-    # Interrupted in the last copy, it goes on there.
-    data = {path: path.read_bytes() for path in (work / "data").rglob("*.bin")}
-    (work / ".done" / "binarise it").unlink()
-    (work / "data").rename(work / "data.partial")
-    (work / "data.partial" / "copy-2" / "train.en-fr.fr.bin").write_bytes(b"half")
-    main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
-    assert capsys.readouterr().out == "  3 of 3 texts\n"
-    assert {path: path.read_bytes() for path in (work / "data").rglob("*.bin")} == data
 
 
 def test_a_side_of_characters_has_no_merges(tmp_path, monkeypatch):

@@ -2,7 +2,6 @@
 
 import itertools
 import shlex
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,8 +10,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError, as_text, counted
-from fairseq_rnnsearch.text.checksums import FILE_NAME as CHECKSUMS
-from fairseq_rnnsearch.text.checksums import check_checksum, digest
+from fairseq_rnnsearch.text.checksums import digest
 from fairseq_rnnsearch.train.progress import Progress
 from fairseq_rnnsearch.train.settings import Settings, as_argument, for_settings
 from fairseq_rnnsearch.train.split import PARTS
@@ -117,8 +115,7 @@ class Training:
         steps = [Step("tokenise it", self._tokenise, self._in_work("tokens"))]
         if self.settings.vocabulary == "bpe":
             steps.append(Step("make subwords", self._make_subwords, self._in_work("subwords")))
-        resumes = bool(self.settings.bpe_dropout)
-        return [*steps, Step("binarise it", self._binarise, self.data, resumes)]
+        return [*steps, Step("binarise it", self._binarise, self.data)]
 
     def train(self) -> list[Step]:
         """Return the steps of the training: one or, for R-Drop after BPE-dropout, two."""
@@ -161,10 +158,7 @@ class Training:
         make_subwords(self._in_work("tokens"), out, self.languages, with_codes, self.settings)
 
     def _binarise(self, out: Path) -> None:
-        """Make data of all parts and copies; the dictionaries have the pieces of all copies.
-
-        Copies that an interrupted run has finished stay.
-        """
+        """Make data of all parts and copies; the dictionaries have the pieces of all copies."""
         s, text = self.settings, self._text
         held_out = ("--validpref", text / "valid", "--testpref", text / "test")
         whole = ("--destdir", out, "--trainpref", text / "train")
@@ -173,34 +167,19 @@ class Training:
             options = least if s.vocabulary == "shortlist" else ()
             self._preprocess("preprocess", ["--workers", 2, *whole, *held_out, *options])
             return
-        copies = [n for n in range(s.bpe_copies + 1) if not self._is_whole(_copy_in(out, n))]
-        commands: list[list[object]] = []
-        if len(copies) > s.bpe_copies:
-            shutil.rmtree(out, ignore_errors=True)
-            commands.append(["--dict-only", *whole])
-        for copy in copies:
+        commands: list[list[object]] = [["--dict-only", *whole]]
+        for copy in range(s.bpe_copies + 1):
             commands.append([
                 "--workers", 2, *self._dictionaries(out), "--destdir", _copy_in(out, copy),
                 "--trainpref", text / f"train-{copy}", *(held_out if copy == 1 else ()),
             ])  # fmt: skip
-        done = itertools.count(s.bpe_copies + 2 - len(copies))
+        done = itertools.count(1)
 
         def show(line: str) -> None:
             if _PREPROCESSED in line:
                 print(f"  {next(done)} of {s.bpe_copies + 1} texts", flush=True)
 
         self._preprocess("preprocess", *commands, show=show)
-
-    def _is_whole(self, copy: Path) -> bool:
-        """Tell whether fairseq-preprocess, which lists what it has written, ended in a folder."""
-        source, target = self.languages
-        last = copy / f"train.{source}-{target}.{target}.idx"
-        try:
-            for path in (last, last.with_suffix(".bin")):
-                check_checksum(path)
-            return last.name in (copy / CHECKSUMS).read_text(encoding="utf-8")
-        except (OSError, UserError):
-            return False
 
     def _keep_words(self, out: Path) -> None:
         """Keep also the words that the dictionary lacks, because ``--replace-unk`` needs them."""

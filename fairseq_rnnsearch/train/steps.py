@@ -35,13 +35,11 @@ class Step(NamedTuple):
         make: makes the output at the path that it is given; without an output, it resumes by
             itself.
         output: the file or folder; None: the program has its own.
-        resumes: whether it continues what an interrupted run left at that path.
     """
 
     name: str
     make: Callable[..., None]
     output: Path | None = None
-    resumes: bool = False
 
 
 class _Interrupted(Exception):
@@ -155,8 +153,7 @@ class Work:
     def _make(self, step: Step, output: Path, stamp: Path) -> None:
         """Let an output appear under its own name once all of it is on the disk."""
         unfinished, replaced = (Path(f"{output}.{end}") for end in ("partial", "replaced"))
-        if not step.resumes:
-            _remove(unfinished)
+        _remove(unfinished)
         _remove(replaced)
         step.make(unfinished)
         for path in (*unfinished.rglob("*"), unfinished):
