@@ -331,8 +331,6 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
         load([folder, checkpoint])
     with pytest.raises(UserError, match=r"data .* has its own; leave it out"):
         load(folder, data)
-    with pytest.raises(UserError, match=r"user_dir mine: a model's folder needs no other"):
-        load(folder, user_dir="mine")
     with pytest.raises(UserError, match=r"source_lang de: the model .* has en"):
         load(folder, source_lang="de")
 

@@ -63,7 +63,7 @@ def load(
             trained in bfloat16 computes so on a CPU with instructions for it, and its scores differ
             a little between processors.
         user_dir: fairseq's ``--user-dir``, for a checkpoint of a model of your own: the folder that
-            registers it.
+            registers it; folders of models need none.
 
     Threads may load, and may use one ``Translator`` or several, at the same time: each call has its
     own options and gets the same result as alone, up to the rounding of sums. Only pictures are
@@ -80,8 +80,6 @@ def load(
     device = torch.device(device)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(folder_of(path) for path in paths):
-        if user_dir is not None:
-            raise UserError(f"user_dir {user_dir}: a model's folder needs no other; leave it out")
         trained = _read_folders(paths, changes, texts, device, compute_dtype)
     else:
         with one_at_a_time:
