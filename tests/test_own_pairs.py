@@ -14,7 +14,7 @@ import pytest
 from commands import run_process
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.train import split
+from fairseq_rnnsearch.train import pairs as corpora
 from fairseq_rnnsearch.train.pairs import read_columns, read_two_files
 from fairseq_rnnsearch.train.progress import describe, duration
 
@@ -84,28 +84,28 @@ def test_what_is_left_out_is_counted_once(file, capsys):
     pairs += [("one", "word " * 10), ("", "nothing"), pairs[0]]
     pairs += [("a", "word " * 9), ("oneword", "o n e " * 4)]  # alike in words, or in characters
     given = options(file, pairs)
-    corpus = split.read_corpus(given)
+    corpus = corpora.read_corpus(given)
     texts = {
         name: describe(side)
         for name, side in zip(("en", "fr"), zip(*corpus.kept, strict=True), strict=True)
     }
-    split.leave_out_unequal(corpus)
-    splits = split.split(corpus, given, LANGUAGES, seed=1)
-    split.show(corpus, splits, texts)
+    corpora.leave_out_unequal(corpus)
+    splits = corpora.split(corpus, given, LANGUAGES, seed=1)
+    corpora.show(corpus, splits, texts)
     assert corpus.read == 65 and corpus.left_out["an empty side"] == 1
     assert corpus.left_out["one side more than 9 times as long as the other"] == 1
     # What was read is in a part, or has been left out for one reason.
     assert sum(map(len, splits.values())) + corpus.left_out.total() == 65
     said = capsys.readouterr().err
-    assert corpus.left_out[split.HELD_OUT] > 0
-    assert f"{corpus.left_out[split.HELD_OUT]} pairs with a source sentence that is held" in said
+    assert corpus.left_out[corpora.HELD_OUT] > 0
+    assert f"{corpus.left_out[corpora.HELD_OUT]} pairs with a source sentence that is held" in said
     for part in ("valid", "test"):
         assert not {s for s, _ in splits[part]} & {s for s, _ in splits["train"]}
 
 
 def test_repeated_pairs_do_not_enlarge_what_is_held_out(file):
     given = options(file, [(f"a {n % 100}", f"b {n % 100}") for n in range(2000)])
-    splits = split.split(split.read_corpus(given), given, LANGUAGES, seed=1)
+    splits = corpora.split(corpora.read_corpus(given), given, LANGUAGES, seed=1)
     assert {name: len(pairs) for name, pairs in splits.items()} == {
         "train": 20 * (100 - 5 - 4), "valid": 5, "test": 4,
     }  # fmt: skip
@@ -113,16 +113,18 @@ def test_repeated_pairs_do_not_enlarge_what_is_held_out(file):
 
 def test_what_is_held_out_follows_from_the_seed_alone(file, monkeypatch):
     """Not from the order of Python's sets, which differs between its processes."""
-    code = "import random; from fairseq_rnnsearch.train.split import hold_out;"
+    code = "import random; from fairseq_rnnsearch.train.pairs import hold_out;"
     code += "print(hold_out([(f'a {n}', 'b') for n in range(99)], random.Random(1))[1])"
     one, other = (
         run_process([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}).stdout
         for seed in "12"
     )
     assert one == other and one.count("a ") == 4
-    monkeypatch.setattr(split, "MOST_HELD_OUT", 2)
+    monkeypatch.setattr(corpora, "MOST_HELD_OUT", 2)
     given = options(file, [(f"a {n}", f"b {n}") for n in range(99)])
-    splits = [split.split(split.read_corpus(given), given, LANGUAGES, seed) for seed in (1, 1, 2)]
+    splits = [
+        corpora.split(corpora.read_corpus(given), given, LANGUAGES, seed) for seed in (1, 1, 2)
+    ]
     assert splits[0] == splits[1] != splits[2]
     assert len(splits[0]["valid"]) == len(splits[0]["test"]) == 2
 
@@ -170,7 +172,7 @@ def test_a_line_that_is_no_text_is_left_out_and_counted(file):
 def test_too_few_pairs_are_refused(file):
     given = options(file, [(f"a {n}", "A") for n in range(9)])
     with pytest.raises(UserError, match=r"t.tsv: only 7 usable pairs for train; at least 20"):
-        split.split(split.read_corpus(given), given, LANGUAGES, seed=1)
+        corpora.split(corpora.read_corpus(given), given, LANGUAGES, seed=1)
 
 
 def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
@@ -179,8 +181,8 @@ def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
         file(f"given.{language}.gz", "".join(f"{pair[side]}\n" for pair in pairs[:3]))
     given = options(file, pairs)
     given.test = given.pairs.with_name("given")
-    corpus = split.read_corpus(given)
-    splits = split.split(corpus, given, LANGUAGES, seed=1)
+    corpus = corpora.read_corpus(given)
+    splits = corpora.split(corpus, given, LANGUAGES, seed=1)
     assert splits["test"] == pairs[:3] and len(splits["train"]) == 60 - len(splits["valid"])
     assert "3 pairs of the corpus with a source sentence of " in corpus.notes[0]
     assert " remain: " in corpus.notes[0]
@@ -192,14 +194,14 @@ def test_what_is_wrong_with_a_given_part_is_said(file):
     given.valid = given.pairs.with_name("given")
     file("given.en", "x\ty\n\n")
     file("given.fr", "z\nz\n")
-    corpus = split.read_corpus(given)
-    splits = split.split(corpus, given, LANGUAGES, seed=1)
+    corpus = corpora.read_corpus(given)
+    splits = corpora.split(corpus, given, LANGUAGES, seed=1)
     of_tabs, of_sides = corpus.notes
     assert splits["valid"] == [("x y", "z")] and "given.en: 1 line with a tab" in of_tabs
     assert of_sides == f"{given.valid}: left out: 1 pair with an empty side"
     file("given.en", "\n\n")
     with pytest.raises(UserError, match=r"given: only 0 usable pairs for valid; at least 1 needed"):
-        split.split(split.read_corpus(given), given, LANGUAGES, seed=1)
+        corpora.split(corpora.read_corpus(given), given, LANGUAGES, seed=1)
 
 
 def test_a_duration_has_the_largest_unit_that_fits():

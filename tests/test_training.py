@@ -23,6 +23,7 @@ from fairseq_rnnsearch.runs.checkpoints import write_average
 from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
 from fairseq_rnnsearch.train import progress, stages
 from fairseq_rnnsearch.train.__main__ import main
+from fairseq_rnnsearch.train.pairs import PARTS
 from fairseq_rnnsearch.train.progress import Progress
 from fairseq_rnnsearch.train.settings import (
     FIELDS,
@@ -35,7 +36,6 @@ from fairseq_rnnsearch.train.settings import (
     groups,
     in_environment,
 )
-from fairseq_rnnsearch.train.split import PARTS
 from fairseq_rnnsearch.train.stages import Training
 from fairseq_rnnsearch.train.steps import Step, Work
 from fairseq_rnnsearch.train.subwords import make_subwords

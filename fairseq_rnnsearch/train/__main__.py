@@ -28,6 +28,7 @@ from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError
 from fairseq_rnnsearch.text.corpus import check_parallel, is_language
 from fairseq_rnnsearch.train import progress
+from fairseq_rnnsearch.train.pairs import PARTS, Parts, read_parts, write_parts
 from fairseq_rnnsearch.train.settings import (
     OF_SIDES,
     Settings,
@@ -39,7 +40,6 @@ from fairseq_rnnsearch.train.settings import (
     in_environment,
     variable,
 )
-from fairseq_rnnsearch.train.split import PARTS, Parts, read_parts, write_parts
 from fairseq_rnnsearch.train.stages import Training
 from fairseq_rnnsearch.train.steps import Step, Work, log
 

@@ -11,9 +11,9 @@ from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.text.checksums import digest
+from fairseq_rnnsearch.train.pairs import PARTS
 from fairseq_rnnsearch.train.progress import Progress
 from fairseq_rnnsearch.train.settings import Settings, as_argument, for_settings
-from fairseq_rnnsearch.train.split import PARTS
 from fairseq_rnnsearch.train.steps import Step, Work, log
 from fairseq_rnnsearch.train.subwords import make_subwords
 

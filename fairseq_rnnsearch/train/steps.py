@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, as_text, reason
 from fairseq_rnnsearch.files import bring_to_disk, lock, write_text
@@ -137,10 +137,9 @@ class Work:
                 stamp.touch()
             else:
                 self._make(step, step.output, stamp)
-        except _Interrupted as interrupted:
-            _end_unfinished(step.name, interrupted.number)
-        except KeyboardInterrupt:
-            _end_unfinished(step.name, signal.SIGINT)
+        except (KeyboardInterrupt, _Interrupted) as interrupted:
+            log(f'step "{step.name}" is unfinished; run again to go on')
+            sys.exit(128 + getattr(interrupted, "number", signal.SIGINT))
         except BrokenPipeError:  # of standard output
             raise
         except OSError as problem:  # such as a full disk
@@ -228,11 +227,6 @@ def _remove(path: Path) -> None:
         shutil.rmtree(path)
     else:
         path.unlink(missing_ok=True)
-
-
-def _end_unfinished(name: str, number: int) -> NoReturn:
-    log(f'step "{name}" is unfinished; run again to go on')
-    sys.exit(128 + number)
 
 
 @contextlib.contextmanager

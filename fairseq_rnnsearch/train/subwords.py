@@ -5,8 +5,8 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_rnnsearch.train.pairs import PARTS
 from fairseq_rnnsearch.train.settings import Settings
-from fairseq_rnnsearch.train.split import PARTS
 
 
 def make_subwords(
