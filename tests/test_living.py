@@ -97,7 +97,7 @@ class Touched:
             if row is None:
                 return self.attend(s, memory, *others)
             alpha = row.expand(len(s), -1)
-            return alpha @ memory.annotations[0], alpha
+            return alpha @ memory.annotations[0], alpha, None
 
         reference.attend = attend
 
