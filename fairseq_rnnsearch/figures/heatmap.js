@@ -2,7 +2,7 @@
 /*
  * The heatmap component: two sentences as words, and the matrix of weights between them, linked by
  * hovering, tapping, focus and arrow keys. It fetches nothing, and knows of no page around it; any
- * number of them can stand in one page. Its look is heatmap.css, with the colours of style.css.
+ * number of them can stand in one page. Its look is heatmap.css. After it comes what pages share.
  *
  *   const view = new Heatmap(element);            // fills the empty element
  *   view.show({ source, target, weights, links, probabilities, mattered }, active);
@@ -531,4 +531,59 @@ class Heatmap {
       matrix.querySelector(".overlay .cell").scrollIntoView(nearest);
     });
   }
+}
+
+// --- parts of a page by name, light and dark, files -----------------------------------------------
+
+const at = (id) => document.getElementById(id);
+
+function setTheme(theme) {
+  document.documentElement.dataset.theme = theme;
+  at("theme")?.setAttribute("aria-pressed", theme === "dark");
+}
+const system = matchMedia("(prefers-color-scheme: dark)");
+const followSystem = () => setTheme(system.matches ? "dark" : "light");
+system.addEventListener("change", followSystem);
+at("theme")?.addEventListener("click", () => {
+  system.removeEventListener("change", followSystem); // the reader has chosen
+  setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+});
+followSystem();
+
+/** Hand a file to the reader. */
+function download(blob, name) {
+  const link = document.createElement("a");
+  link.href = URL.createObjectURL(blob);
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
+/** Return the file of a picture that Heatmap.draw() has made, as "svg" or "png". */
+async function fileOf({ text, width, height }, kind) {
+  if (kind === "svg") return new Blob([text], { type: "image/svg+xml" });
+  const image = new Image();
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
+  await image.decode();
+  // phones allow no more dots, and browsers no longer sides
+  const scale = Math.min(3, Math.sqrt(16e6 / (width * height)), 16000 / Math.max(width, height));
+  const canvas = document.createElement("canvas");
+  canvas.width = Math.floor(width * scale);
+  canvas.height = Math.floor(height * scale);
+  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+  return new Promise((done) => { canvas.toBlob(done, "image/png"); });
+}
+
+// --- a page with nothing but a heatmap, in a frame such as a notebook's --------------------------
+
+if (at("alone")) {
+  const data = JSON.parse(at("data").textContent), view = new Heatmap(at("heatmap"));
+  view.set({ inverted: data.inverted });
+  view.show(decoded(data.sentences[0], data));
+  at("mattered")?.addEventListener("change", ({ target: box }) => {
+    view.set({ mode: box.checked ? "mattered" : "soft" });
+  });
+  new ResizeObserver(() => { // the frame, if this script may reach it, is as high as its content
+    if (frameElement) frameElement.style.height = `${document.body.scrollHeight + 2}px`;
+  }).observe(document.body);
 }

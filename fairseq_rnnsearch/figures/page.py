@@ -1,10 +1,9 @@
 """Alignments as one HTML page: a list to search and sort, and the heatmap of the chosen sentence.
 
 The page is one file without network access: it opens from disk, can be mailed, and still works in
-ten years. `render_page` puts every page together from files beside this module: `skeleton.html`,
-`style.css`, which the report shares, and `heatmap.css` and `heatmap.js` with the words and the
-matrix. The list is in `page.html`, `page.css` and `page.js`; what it shares with the living page is
-in `controls.css` and `controls.js`. A notebook shows `embedded.html` in a frame.
+ten years. It is `page.html`, `page.css` and `page.js`; what it shares with the living page, such as
+the words and the matrix, is in `heatmap.css` and `heatmap.js`. A notebook shows the heatmap alone,
+in a frame.
 
 Why no library: plotting libraries such as Plotly, Vega and Observable Plot know a matrix, but
 neither running text nor the link between the two, which is what this page is for. The drawing is
@@ -60,10 +59,7 @@ STATISTICS: dict[str, tuple[str, Callable[[Alignment], float | None]]] = {
 }
 
 _HERE = Path(__file__).parent
-# The look that all pages and the report share.
-STYLE = _HERE / "style.css"
-# The look and the script of pages with buttons and fields.
-CONTROLS = _HERE / "controls.css", _HERE / "controls.js"
+STYLE = _HERE / "heatmap.css"  # the look that all pages share
 
 
 class Page:
@@ -106,7 +102,8 @@ class Page:
         """
         page = render_page(
             _HERE / "page.html",
-            [*CONTROLS, _HERE / "page.css", _HERE / "page.js"],
+            [_HERE / "page.css", _HERE / "page.js"],
+            alone=False,
             title=self._look.title,
             model=self._look.model,
             step=f"{1 / STEPS:.5f}",
@@ -129,8 +126,9 @@ def embedded_page(alignment: Alignment, style: str = "paper") -> str:
     notebook can hold several.
     """
     page = render_page(
-        _HERE / "embedded.html",
-        [_HERE / "embedded.js"],
+        _HERE / "page.html",
+        [],
+        alone=True,
         title="Alignment",
         mattered=alignment.mattered is not None,
         data=_json(_data([alignment], style)),
@@ -147,13 +145,13 @@ def render_page(template: Path, files: Sequence[Path], **parts: object) -> bytes
     """Return a page with the heatmap's style and script, which the head of `heatmap.js` describes.
 
     Args:
-        template: extends `skeleton.html`.
+        template: `page.html`, or extends it.
         files: style sheets (.css) and scripts (.js) that follow the heatmap's, in this order.
         parts: the template's variables; words in them are escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-    every_file = [STYLE, _HERE / "heatmap.css", _HERE / "heatmap.js", *files]
+    every_file = [STYLE, _HERE / "heatmap.js", *files]
 
     def joined(suffix: str) -> str:
         chosen = (file for file in every_file if file.suffix == suffix)

@@ -8,7 +8,7 @@ from typing import Any
 
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures.page import CONTROLS, render_page
+from fairseq_rnnsearch.figures.page import render_page
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.living.text_rules import text_rules
@@ -66,7 +66,7 @@ def write_living_page(
     }
     page = render_page(
         _HERE / "living.html",
-        [*CONTROLS, _HERE / "living.css", *(_HERE / f"{name}.js" for name in _INTERFACE)],
+        [_HERE / "living.css", *(_HERE / f"{name}.js" for name in _INTERFACE)],
         title=title or " and ".join(dict.fromkeys(_kinds(options))),
         licence=licence,
         weights=weights,
