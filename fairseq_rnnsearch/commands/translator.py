@@ -1,11 +1,9 @@
 """A trained model that translates and aligns plain text; see ``loading``."""
 
-import asyncio
-import contextlib
 import logging
 import math
-import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -26,7 +24,7 @@ from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.alignment import END, merged_words
 from fairseq_rnnsearch.text.coverage import (
     UNKNOWN,
-    WordCount,
+    TextCounter,
     marked,
     replace_unknown,
     unknown_words,
@@ -37,8 +35,6 @@ from fairseq_rnnsearch.text.coverage import (
 from fairseq_rnnsearch.text.plain_text import PlainText, sentences_in
 
 logger = logging.getLogger(__name__)
-
-_Text = tuple[WordCount, WordCount]  # of the source and the target
 
 
 class Translator:
@@ -78,7 +74,7 @@ class Translator:
             words_of(source_dictionary, source_text.language),
             words_of(target_dictionary, target_text.language),
         )
-        self._texts: dict[object, _Text] = {}  # that all calls of a thread or task belong to
+        self._counter = TextCounter(*self._vocabularies)
 
     def __repr__(self) -> str:
         size = sum(values.numel() for model in self.models for values in model.parameters())
@@ -94,24 +90,13 @@ class Translator:
         """Whether a model of the ensemble has attention."""
         return any(has_alignment(model) for model in self.models)
 
-    @contextlib.contextmanager
-    def as_one_text(self) -> Iterator[None]:
+    def as_one_text(self) -> AbstractContextManager[None]:
         """Count unknown words over all calls in the block, and warn at its end.
 
         The calls are those of this thread or, under asyncio, of this task. Otherwise each call
         counts as one text, and so does a block inside this one. Warnings go through ``logging``.
         """
-        here = _thread_or_task()
-        around = self._texts.get(here)
-        text = self._texts[here] = self._new_text()
-        try:
-            yield
-        finally:
-            if around:
-                self._texts[here] = around
-            else:
-                del self._texts[here]
-            _warn_of(text)
+        return self._counter.as_one_text()
 
     @overload
     def translate(
@@ -184,7 +169,7 @@ class Translator:
             max_len_b=self.length_limit.margin,
         )
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
-        self._count(sources, [])
+        self._counter.count(sources, [])
         beams = self._run(search, sources, None, batch_size)
         if attribution:
             self._attribute(beams, sources, batch_size)
@@ -246,7 +231,7 @@ class Translator:
             )
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
-        self._count(sources, targets)
+        self._counter.count(sources, targets)
         scorer = Scorer(self.target_dictionary, posterior=posterior)
         beams = self._run(scorer, sources, targets, batch_size)
         if attribution:
@@ -256,20 +241,6 @@ class Translator:
             for *each, (scored,) in zip(source, target, sources, targets, beams, strict=True)
         ]
         return aligned[0] if is_one else aligned
-
-    def _count(self, sources: list[list[str]], targets: list[list[str]]) -> None:
-        """Count a call's words; warn if they are not part of a longer text (see `as_one_text`)."""
-        around = self._texts.get(_thread_or_task())
-        text = around or self._new_text()
-        for count, sentences in zip(text, (sources, targets), strict=True):
-            for tokens in sentences:
-                count.add(tokens)
-        if around is None:
-            _warn_of(text)
-
-    def _new_text(self) -> _Text:
-        source, target = map(WordCount, self._vocabularies)
-        return source, target
 
     @torch.inference_mode()
     def _run(
@@ -415,19 +386,6 @@ class Translator:
             alignment.probabilities,
             unknown=unknown_words(source_tokens, self._vocabularies[0]),
         )
-
-
-def _warn_of(text: _Text) -> None:
-    for count in text:
-        count.warn()
-
-
-def _thread_or_task() -> object:
-    """Return the asyncio task that runs, or else the number of the thread."""
-    with contextlib.suppress(RuntimeError):  # no event loop runs in this thread
-        if task := asyncio.current_task():
-            return task
-    return threading.get_ident()
 
 
 def _listed(sentences: str | Iterable[str]) -> list[str]:

@@ -5,7 +5,10 @@ A *word* is what the tokeniser makes of a text, punctuation marks too, with its 
 unknown words, one warning for each language counts and names them.
 """
 
+import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
@@ -77,6 +80,51 @@ class WordCount:
         such_as = examples and (", such as " if len(self.names) > EXAMPLES else ": ")
         message = f"{self.unknown:,} of {counted(self.words, noun)} {are} unknown"
         logger.warning("%s", f"{message}{such_as}{examples}")
+
+
+class TextCounter:
+    """Counts the unknown words of a text's two sides, and warns of them.
+
+    Attributes:
+        texts: those that all calls of a thread or an asyncio task belong to.
+    """
+
+    def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
+        self._vocabularies = source, target
+        self.texts: dict[object, list[WordCount]] = {}
+
+    @contextlib.contextmanager
+    def as_one_text(self) -> Iterator[None]:
+        """Count over all calls in the block, unless it is inside another, and warn at its end."""
+        here = _thread_or_task()
+        around = self.texts.get(here)
+        text = self.texts[here] = list(map(WordCount, self._vocabularies))
+        try:
+            yield
+        finally:
+            if around:
+                self.texts[here] = around
+            else:
+                del self.texts[here]
+            for side in text:
+                side.warn()
+
+    def count(self, *sides: Iterable[Sequence[str]]) -> None:
+        """Count the words of sentences; without a block around, they are a text of their own."""
+        around = self.texts.get(_thread_or_task())
+        with contextlib.nullcontext() if around else self.as_one_text():
+            text = self.texts[_thread_or_task()]
+            for side, sentences in zip(text, sides, strict=True):
+                for tokens in sentences:
+                    side.add(tokens)
+
+
+def _thread_or_task() -> object:
+    """Return the asyncio task that runs, or else the number of the thread."""
+    with contextlib.suppress(RuntimeError):  # no event loop runs in this thread
+        if task := asyncio.current_task():
+            return task
+    return threading.get_ident()
 
 
 def language_name(code: str) -> str:
