@@ -131,7 +131,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_AER} --symmetrise union": ["belong together: give both or neither"],
     "rnnsearch-export en-fr --to-checkpoint=@two": ["@two: is there already; name a new file"],
     "rnnsearch-living en-fr --out=@two": ["@two would be overwritten"],
-    f"{_TRAIN_FILES} --beam 0": ["--beam 0: must be a whole number of 1 or more"],
+    f"{_TRAIN_FILES} --beam 0": ["--beam: '0' must be 1 or more"],
     "rnnsearch-check @two": ["@two: expected FILE.py:NAME or FILE.py"],
 }  # fmt: skip
 IN_PROCESS = {

@@ -249,14 +249,8 @@ class Training:
         progress = Progress(s.updates, epochs)
         if epochs:
             log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
-        options = self._train_options(self.folders(), epochs, rdrop)
+        options = for_settings(s, self.folders(), self._in_work("checkpoints"), epochs, rdrop)
         self._fairseq("train", *options, show=progress.show)
-
-    def _train_options(
-        self, folders: list[Path], epochs: int = 0, rdrop: float = 0
-    ) -> list[object]:
-        save_dir = self._in_work("checkpoints")
-        return for_settings(self.settings, folders, save_dir, epochs, rdrop)
 
     def _average(self, out: Path) -> None:
         best = sorted(self._in_work("checkpoints").glob("checkpoint.best_*.pt"))
