@@ -3,6 +3,7 @@
 ``python -m fairseq_rnnsearch versions`` prints the path to give to ``--user-dir``, and the versions
 in use; ``rnnsearch-path`` the path alone: ``fairseq-train --user-dir "$(rnnsearch-path)" ...``.
 ``python -m fairseq_rnnsearch options`` lists all options that the plugin adds, with their defaults.
+``python -m fairseq_rnnsearch checkpoint`` lists what the package adds to a checkpoint of fairseq's.
 ``python -m fairseq_rnnsearch patches`` prints what is replaced while fairseq's commands run.
 """
 
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "what",
         nargs="?",
         metavar="COMMAND",
-        choices=("overview", "versions", "options", "patches"),
+        choices=("overview", "versions", "options", "checkpoint", "patches"),
         default="overview",
     )
     parser.add_argument("--markdown", action="store_true", help="options as tables")
@@ -50,9 +51,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
             print(option_list.as_markdown() if chosen.markdown else option_list.as_text())
         else:
-            from fairseq_rnnsearch.runs import patches
+            from fairseq_rnnsearch.runs import checkpoint, patches
 
-            print(patches.table())
+            print((checkpoint if chosen.what == "checkpoint" else patches).table())
 
 
 def _print_versions() -> None:

@@ -45,7 +45,7 @@ LOADED = (
     *("fairseq_rnnsearch.commands.translate", "fairseq_rnnsearch.commands.align"),
     *("fairseq_rnnsearch.commands.export", "fairseq_rnnsearch.figures.page"),
     *("fairseq_rnnsearch.commands.loading", "fairseq_rnnsearch.runs.programs"),
-    *("fairseq_rnnsearch.runs.preprocessing", "fairseq_rnnsearch.models.checkpoint"),
+    *("fairseq_rnnsearch.runs.preprocessing", "fairseq_rnnsearch.models.trained_models"),
 )
 
 

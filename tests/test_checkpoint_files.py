@@ -22,7 +22,8 @@ from slow_cases import cases
 from test_damaged_files import damaged, many_examples
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.checkpoints import read_checkpoint, verify
+from fairseq_rnnsearch.runs.checkpoint import read_checkpoint
+from fairseq_rnnsearch.runs.checkpoint_file import verify
 from fairseq_rnnsearch.text.compatibility import check, describe
 
 pytest_plugins = ["trained"]

@@ -14,7 +14,7 @@ from commands import MODEL, PAPER, ROOT
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import remove_unfinished, replacing
-from fairseq_rnnsearch.runs.checkpoints import copy_whole
+from fairseq_rnnsearch.runs.checkpoint_file import copy_whole
 
 pytest_plugins = ["trained"]
 

@@ -25,7 +25,7 @@ from fairseq_rnnsearch.models.authors_parameters import (
     model_config,
     state_dict_from_groundhog,
 )
-from fairseq_rnnsearch.runs.checkpoints import load_as_data
+from fairseq_rnnsearch.runs.checkpoint import load_as_data
 
 SOURCE_SYMBOLS, TARGET_SYMBOLS = 11, 9
 

@@ -37,6 +37,13 @@ def test_the_manual_has_every_option_with_its_default():
     assert made.strip() in shown, "python -m fairseq_rnnsearch options --markdown"
 
 
+def test_the_manual_has_every_field_of_a_checkpoint():
+    made = run("fairseq_rnnsearch", "checkpoint").ok().out
+    assert "| `patience` | `extra_state` |" in made
+    shown = section("reference.md", "What a checkpoint holds")
+    assert made.strip() in shown, "python -m fairseq_rnnsearch checkpoint"
+
+
 def test_the_layout_names_every_part_of_the_package():
     """`test_layout.py` holds the dependencies; here is what the manual shows of them."""
     layout = section("extend.md", "The layout of the code")

@@ -29,7 +29,6 @@ from fairseq_rnnsearch.models.folder import (
     write_folder,
 )
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
-from fairseq_rnnsearch.text import compatibility
 
 pytest_plugins = ["trained"]
 
@@ -323,8 +322,8 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
     expected, *others = [_found(model, sentences) for model in models]
     assert others == [expected, expected]
     assert models[1].length_limit == models[0].length_limit == models[2].length_limit
-    written = torch.load(back, weights_only=False)["task_state"][compatibility.STATE]
-    assert written == state["task_state"][compatibility.STATE]  # which refuse other dictionaries
+    written = torch.load(back, weights_only=False)["task_state"]["dictionaries"]
+    assert written == state["task_state"]["dictionaries"]  # which refuse other dictionaries
     several = load([checkpoint, checkpoint], data), load([folder, folder])
     assert _found(several[0], sentences) == _found(several[1], sentences)
     with pytest.raises(UserError, match=f"takes no checkpoint, such as {checkpoint}: make"):

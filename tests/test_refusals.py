@@ -43,7 +43,7 @@ from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
 from fairseq_rnnsearch.figures import Alignment, parse_formats, save_heatmap
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.living.__main__ import main as living
-from fairseq_rnnsearch.models import checkpoint
+from fairseq_rnnsearch.models import trained_models
 from fairseq_rnnsearch.runs.options import check_options
 from fairseq_rnnsearch.train.__main__ import main as training
 
@@ -358,7 +358,10 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
         for text in ("gif", "png,gif")
     ),
     *(
-        (lambda here, state=state: checkpoint._data_of(state, "x.pt"), "x.pt holds no options of a")
+        (
+            lambda here, state=state: trained_models._data_of(state, "x.pt"),
+            "x.pt holds no options of a",
+        )
         for state in ({"a": torch.ones(1)}, [], torch.ones(1))
     ),
     (lambda here: replacing(here / "folder").__enter__(), "folder cannot be written: Is a dir"),

@@ -18,7 +18,7 @@ from models import checkpoint_state
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
+from fairseq_rnnsearch.runs.checkpoint import read_checkpoint
 from fairseq_rnnsearch.runs.options import read_overrides, read_value
 
 pytest_plugins = ["trained"]

@@ -19,7 +19,7 @@ from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import signals
-from fairseq_rnnsearch.runs.checkpoints import copy_whole, write_whole
+from fairseq_rnnsearch.runs.checkpoint_file import copy_whole, write_whole
 
 pytest_plugins = ["trained"]
 

@@ -19,7 +19,7 @@ from models import build_model
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.errors import UserError, option_of
-from fairseq_rnnsearch.runs.checkpoints import write_average
+from fairseq_rnnsearch.runs.checkpoint import write_average
 from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
 from fairseq_rnnsearch.train import progress, stages
 from fairseq_rnnsearch.train.__main__ import main

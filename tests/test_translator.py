@@ -29,7 +29,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.jsonl import json_line
 from fairseq_rnnsearch.kernels import forget
-from fairseq_rnnsearch.models import checkpoint
+from fairseq_rnnsearch.models import trained_models
 from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import read_folder, write_folder
 from fairseq_rnnsearch.network import precision
@@ -537,7 +537,7 @@ def test_threads_load_and_draw_one_after_the_other(
 
         monkeypatch.setattr(owner, name, run)
 
-    let_meet(checkpoint, "read_models")
+    let_meet(trained_models, "read_models")
     let_meet(translation_module, "draw_heatmap")
 
     def load_and_draw(one):

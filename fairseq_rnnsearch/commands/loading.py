@@ -84,7 +84,7 @@ def load(
     else:
         with one_at_a_time:
             with _quiet_import():
-                from fairseq_rnnsearch.models.checkpoint import read_models
+                from fairseq_rnnsearch.models.trained_models import read_models
             trained = read_models(paths, changes, device, compute_dtype, user_dir, texts)
     return Translator(
         trained.models,

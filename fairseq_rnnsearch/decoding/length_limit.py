@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-STATE = "length_limit"  # in a checkpoint's ``task_state``
 _LEAST_RATIO, _LEAST_MARGIN = 3.0, 10
 _TIMES_THE_MEAN = 1.5
 _PAIRS_WITHIN = 0.999

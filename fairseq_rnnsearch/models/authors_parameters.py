@@ -16,7 +16,8 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import replacing, text_lines
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
-from fairseq_rnnsearch.runs.checkpoints import checkpoint_of_model, write_whole
+from fairseq_rnnsearch.runs.checkpoint import OwnFields, checkpoint_of_model
+from fairseq_rnnsearch.runs.checkpoint_file import write_whole
 from fairseq_rnnsearch.text import compatibility
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
@@ -147,8 +148,8 @@ def import_parameters(
     task = {"_name": "alignment_heatmap", "data": None}  # which readers name
     task |= {"source_lang": languages[0], "target_lang": languages[1]}
     sides = {"source": dictionaries[0], "target": dictionaries[1]}
-    task_state = {compatibility.STATE: compatibility.describe(sides, languages)}
-    write_whole(checkpoint_of_model(state, options, task, task_state), str(out))
+    own = OwnFields(dictionaries=compatibility.describe(sides, languages))
+    write_whole(checkpoint_of_model(state, options, task, own), str(out))
 
 
 def _dictionary(symbols: int, words: Path | None) -> Dictionary:

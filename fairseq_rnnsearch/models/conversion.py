@@ -7,15 +7,15 @@ import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig
 
-from fairseq_rnnsearch.decoding import length_limit
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models.checkpoint import read_models
 from fairseq_rnnsearch.models.find import find_model, folder_of
 from fairseq_rnnsearch.models.folder import Facts, read_folder, write_folder
+from fairseq_rnnsearch.models.trained_models import read_models
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
 from fairseq_rnnsearch.network.translation_model import own_part
 from fairseq_rnnsearch.plugin.model import RNNSearchModel, add_younger_options
-from fairseq_rnnsearch.runs.checkpoints import checkpoint_of_model, write_whole
+from fairseq_rnnsearch.runs.checkpoint import OwnFields, checkpoint_of_model
+from fairseq_rnnsearch.runs.checkpoint_file import write_whole
 from fairseq_rnnsearch.text import compatibility
 from fairseq_rnnsearch.text.plain_text import PlainText
 
@@ -109,11 +109,11 @@ def to_checkpoint(model: str, out: Path) -> None:
         read.model.state_dict(),
         facts.options | {"_name": architecture},
         task,
-        {
-            length_limit.STATE: list(facts.length_limit),
-            compatibility.STATE: compatibility.describe(
+        OwnFields(
+            length_limit=list(facts.length_limit),
+            dictionaries=compatibility.describe(
                 {"source": source, "target": target}, facts.languages, folder
             ),
-        },
+        ),
     )
     write_whole(state, str(out))

@@ -26,11 +26,10 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.kernels.devices import CopiedNumbers
 from fairseq_rnnsearch.plugin.one_pass_adadelta import OnePassAdadelta, gradients_of, norm_of
+from fairseq_rnnsearch.runs.checkpoint import OwnFields
 from fairseq_rnnsearch.runs.patches import patch_fairseq
 
 logger = logging.getLogger(__name__)
-
-_COUNTS = "nonfinite"  # of updates, all and in a row, in the state
 
 
 @dataclass
@@ -193,14 +192,16 @@ class RNNSearchAdadelta(FairseqOptimizer):
     def state_dict(self) -> dict:
         """Return fairseq's state and the counts, after checking that all updates were sound."""
         self.check_last_norm()
-        return super().state_dict() | {_COUNTS: (self._nonfinite_updates, self._nonfinite_in_a_row)}
+        own = OwnFields(nonfinite=(self._nonfinite_updates, self._nonfinite_in_a_row))
+        return super().state_dict() | own.written()
 
     def load_state_dict(
         self, state_dict: dict, optimizer_overrides: dict[str, object] | None = None
     ) -> None:
         """Load as fairseq does, and go on counting; older checkpoints have no counts."""
         super().load_state_dict(state_dict, optimizer_overrides)
-        self._nonfinite_updates, self._nonfinite_in_a_row = state_dict.get(_COUNTS, (0, 0))
+        counts = OwnFields.of(state_dict).nonfinite or (0, 0)
+        self._nonfinite_updates, self._nonfinite_in_a_row = counts
 
     def _report(self, norm: Tensor, explain: Callable[[], str]) -> None:
         """Log why a norm is not finite, or end training after too many in a row."""

@@ -7,6 +7,7 @@ import numpy as np
 from fairseq.data import iterators
 
 from fairseq_rnnsearch.errors import counted
+from fairseq_rnnsearch.runs.checkpoint import OwnFields
 from fairseq_rnnsearch.runs.resuming import refuse_place
 
 
@@ -23,8 +24,8 @@ class ResumedIterator(iterators.EpochBatchIterator):
         """Return fairseq's state and, within an epoch, the order of its pairs and the place."""
         state = super().state_dict()
         if taken := state["iterations_in_epoch"]:  # batches of each process
-            state["order"], ends = self._order_and_ends(state["epoch"], state["shuffle"])
-            state["pairs"] = ends[taken - 1]
+            order, ends = self._order_and_ends(state["epoch"], state["shuffle"])
+            state |= OwnFields(order=order, pairs=ends[taken - 1]).written()
         return state
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -40,17 +41,20 @@ class ResumedIterator(iterators.EpochBatchIterator):
 
     def _place_in(self, state: dict) -> int:
         """Return how many batches of each process have been used."""
-        if not {"order", "pairs"} <= state.keys():  # which older checkpoints lack
-            if max(state.get("processes", 1), self.num_shards) > 1:
+        own = OwnFields.of(state)
+        if own.order is None or own.pairs is None:  # which older checkpoints lack
+            if max(own.processes or 1, self.num_shards) > 1:
                 refuse_place(self, "the checkpoint is older, and of several processes or for them")
             return state["iterations_in_epoch"]
         order, ends = self._order_and_ends(self.epoch, state["shuffle"])
-        if state["order"] != order:
+        if own.order != order:
             refuse_place(self, "its pairs come in another order now")
-        if (pairs := state["pairs"]) not in ends:
+        if own.pairs not in ends:
             processes = counted(self.num_shards, "process", "processes")
-            refuse_place(self, f"no batches of {processes} begin behind its first {pairs} pairs")
-        return ends.index(pairs) + 1
+            refuse_place(
+                self, f"no batches of {processes} begin behind its first {own.pairs} pairs"
+            )
+        return ends.index(own.pairs) + 1
 
     def _order_and_ends(self, epoch: int, shuffle: bool) -> tuple[str, list[int]]:
         """Return a digest of the pairs in order, and how many have been used after each batch.

@@ -27,6 +27,7 @@ from fairseq_rnnsearch.paper.batch_order import paper_batches
 from fairseq_rnnsearch.plugin.data_folder import check_folders, check_languages
 from fairseq_rnnsearch.plugin.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
+from fairseq_rnnsearch.runs.checkpoint import OwnFields
 from fairseq_rnnsearch.runs.patches import patch_fairseq
 from fairseq_rnnsearch.text import compatibility
 from fairseq_rnnsearch.text.checksums import check_checksum, check_split
@@ -150,11 +151,9 @@ class ParallelDataTask(TranslationTask):
 
     def state_dict(self) -> dict:
         """Return fairseq's state, what is known of the words, and the length limit."""
-        return {
-            **super().state_dict(),
-            compatibility.STATE: self._description,
-            length_limit.STATE: list(self.length_limit),
-        }
+        limit = list(self.length_limit)
+        own = OwnFields(dictionaries=self._description, length_limit=limit)
+        return super().state_dict() | own.written()
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Compare the checkpoint's dictionaries with the data's, and an ensemble's models.
@@ -163,8 +162,8 @@ class ParallelDataTask(TranslationTask):
             UserError: if the checkpoint was trained with other dictionaries, or a model before it
                 with other languages or from other text; old checkpoints do not say.
         """
-        state = dict(state_dict)
-        trained = state.pop(compatibility.STATE, None)
+        own = OwnFields.of(state_dict)
+        trained = own.dictionaries
         here, where = compatibility.describe(self._dictionaries), self.cfg.data or "the data"
         trained_with, advice = "the checkpoint was trained with", compatibility.ADVICE
         compatibility.check(here, trained, where, trained_with, advice, complete=False)
@@ -172,9 +171,9 @@ class ParallelDataTask(TranslationTask):
             first, other = "the first model", "another has"
             compatibility.check(self._first_model, trained, first, other, complete=False)
         self._first_model = self._first_model or trained
-        limit = length_limit.stored(state.pop(length_limit.STATE, None))
+        limit = length_limit.stored(own.length_limit)
         self.length_limit = length_limit.largest(self.length_limit, limit)
-        super().load_state_dict(state)
+        super().load_state_dict({k: v for k, v in state_dict.items() if k not in own.written()})
 
     @functools.cached_property
     def _description(self) -> compatibility.Sides:

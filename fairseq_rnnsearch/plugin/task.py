@@ -38,7 +38,7 @@ from fairseq_rnnsearch.plugin.nonfinite import UpdateRecord, name_sentences
 from fairseq_rnnsearch.plugin.parallel_data import ParallelDataTask
 from fairseq_rnnsearch.plugin.source_words import SourceWords
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
-from fairseq_rnnsearch.runs.checkpoints import check_registered
+from fairseq_rnnsearch.runs.checkpoint import check_registered
 from fairseq_rnnsearch.runs.options import check_options
 from fairseq_rnnsearch.runs.programs import printed_alignment
 from fairseq_rnnsearch.runs.trainer import NonfiniteHandler

@@ -29,7 +29,8 @@ from torch.utils.data import dataloader
 from fairseq_rnnsearch.errors import shown_in_one_line
 from fairseq_rnnsearch.import_hook import when_imported
 from fairseq_rnnsearch.runs import (
-    checkpoints,
+    checkpoint,
+    checkpoint_file,
     options,
     preprocessing,
     processes,
@@ -86,12 +87,12 @@ READING = (
         for name in _EVALUATING
     ),
     Patch(
-        *(checkpoint_utils, "load_checkpoint_to_cpu", lambda _: checkpoints.load_as_data),
+        *(checkpoint_utils, "load_checkpoint_to_cpu", lambda _: checkpoint.load_as_data),
         without="a damaged checkpoint is used",
     ),
     Patch(
         *(checkpoint_utils, "load_model_ensemble_and_task"),
-        _around(checkpoints.load_models_or_explain),
+        _around(checkpoint.load_models_or_explain),
         without="a checkpoint that does not fit ends in a traceback that does not name it",
     ),
 )
@@ -160,7 +161,7 @@ PATCHES = (
         without="--replace-unk without a file's name looks for a file",
     ),
     Patch(
-        *(file_io.PathManager, "copy", lambda _: staticmethod(checkpoints.copy_whole)),
+        *(file_io.PathManager, "copy", lambda _: staticmethod(checkpoint_file.copy_whole)),
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",
     ),
     Patch(

@@ -21,13 +21,8 @@ from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.files import lock, remove_unfinished
-from fairseq_rnnsearch.runs.checkpoints import (
-    ADVICE,
-    copy_whole,
-    progress,
-    read_checkpoint,
-    verify,
-)
+from fairseq_rnnsearch.runs.checkpoint import OwnFields, progress, read_checkpoint
+from fairseq_rnnsearch.runs.checkpoint_file import ADVICE, copy_whole, verify
 from fairseq_rnnsearch.runs.options import read_overrides
 from fairseq_rnnsearch.runs.processes import check_equal, decided_by_first, refuse_in_all
 from fairseq_rnnsearch.runs.trainer import patience_count
@@ -248,7 +243,7 @@ def begin_or_go_on(
     if "best" in counts:
         checkpoint_utils.save_checkpoint.best = counts["best"]
     patience_count().clear()
-    patience_count().update(counts.get("patience", {}))
+    patience_count().update(OwnFields.of(counts).patience or {})
     iterator = _place_in_the_data(cfg, trainer, extra_state, iterator_options)
     check_equal(trainer, iterator)
     _step_schedule(cfg, trainer, extra_state, iterator)

@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 import torch
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
@@ -24,18 +23,15 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
 
 from fairseq_rnnsearch.errors import UserError, option_of, reason
 from fairseq_rnnsearch.kernels.devices import CopiedNumbers
-from fairseq_rnnsearch.runs import checkpoints
+from fairseq_rnnsearch.runs import checkpoint
+from fairseq_rnnsearch.runs.checkpoint import OwnFields
 from fairseq_rnnsearch.runs.options import check_configuration, refuse_half_precision
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
 
 logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
-
-# This schedule's state in torch that fairseq's checkpoint lacks.
-_PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
 
 # glibc's names of what its ``mallopt`` sets, and the values
 _KEEPING = {
@@ -154,29 +150,18 @@ class ResumableTrainer(Trainer):
             return None
         path = os.path.abspath(filename)
         logger.info(f"Saving checkpoint to {path}")
-        state = move_to_cpu(self.state_dict())
-        state["extra_state"].update(extra_state, patience=dict(patience_count()))
+        own = OwnFields(checkpoint.FORMAT, patience=dict(patience_count()))
         if self.cfg.ema.store_ema:
-            state["extra_state"]["ema_updates"] = self.ema.update_freq_counter
-        checkpoints.write_whole(state, filename)
+            own.ema_updates = self.ema.update_freq_counter
+        if isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
+            schedule = self.lr_scheduler.lr_scheduler
+            own.num_bad_epochs = schedule.num_bad_epochs
+            own.cooldown_counter = schedule.cooldown_counter
+        state = move_to_cpu(self.state_dict())
+        checkpoint.write_checkpoint(state, extra_state, own, filename)
         logger.info(f"Finished saving checkpoint to {path}")
         self.saved_at = self.get_num_updates()
         return path
-
-    def state_dict(self) -> dict:
-        """Return fairseq's state as plain values.
-
-        The counts of ``--eval-bleu`` are arrays of numpy, and become lists. reduce_lr_on_plateau
-        leaves out for how many epochs nothing has improved.
-        """
-        state = super().state_dict()
-        extra_state = state["extra_state"]
-        extra_state["metrics"] = _with_lists(extra_state["metrics"])
-        if isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
-            counts = vars(self.lr_scheduler.lr_scheduler)
-            history = state["optimizer_history"][-1]["lr_scheduler_state"]
-            history.update({name: counts[name] for name in _PLATEAU_COUNTS})
-        return state
 
     def load_checkpoint(
         self,
@@ -194,7 +179,7 @@ class ResumableTrainer(Trainer):
         self._keeps_rate = True
         # one process sends the others a checkpoint as a file of torch's
         new = list(_SENT - set(torch.serialization.get_safe_globals()))
-        with checkpoints.naming_checkpoint(filename):
+        with checkpoint.naming_checkpoint(filename):
             with torch.serialization.safe_globals(new):
                 try:
                     extra_state = super().load_checkpoint(
@@ -213,12 +198,12 @@ class ResumableTrainer(Trainer):
             self._keeps_rate = False
             if extra_state is None:
                 return None
-            trained_with = {name: extra_state.pop(name) for name in checkpoints.OF_CONFIGURATION}
+            trained_with = extra_state.pop(checkpoint.LOST)
             keeps_schedule = not (reset_optimizer or reset_lr_scheduler)
             _check_order(self.cfg.model, trained_with["model.decoder_order"])
             if keeps_schedule:
                 self._check_schedule(trained_with["lr_scheduler._name"])
-            if not (extra_state.pop("has_optimizer") or reset_optimizer):
+            if not (trained_with["has_optimizer"] or reset_optimizer):
                 raise UserError(
                     f"checkpoint {filename} holds a model and no training to go on with: give it as"
                     " --finetune-from-model; it lacks the optimizer's state, which "
@@ -228,30 +213,30 @@ class ResumableTrainer(Trainer):
             if is_judged_anew:
                 for count in ("best", "patience", "val_loss"):
                     extra_state.pop(count, None)
-            self.task.load_state_dict(extra_state.pop("task_state", {}))
+            self.task.load_state_dict(trained_with["task"])
             if reset_optimizer:  # another training begins
                 self._previous_training_time = 0
-            self._restore_counts(extra_state, filename, reset_meters)
+            self._restore_counts(extra_state, reset_meters)
+            if self.cfg.ema.store_ema and not trained_with["has_ema"]:
+                logger.info(f"--store-ema: the averages begin with the parameters of {filename}")
             if keeps_schedule:
                 self._load_plateau(is_judged_anew)
         return extra_state
 
-    def _restore_counts(self, extra_state: dict, filename: str, reset_meters: bool) -> None:
+    def _restore_counts(self, extra_state: dict, reset_meters: bool) -> None:
         """Go on with the epoch's metrics and the averages of --store-ema."""
         at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
         if "metrics" in extra_state and not reset_meters and not at_beginning:
-            metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
+            metrics.load_state_dict(checkpoint.metrics_of(extra_state))
             # fairseq would go on counting in the old one
             metrics._active_aggregators["default"] = metrics._aggregators["default"]
         if self.cfg.ema.store_ema:
-            if extra_state["ema_is_new"]:
-                logger.info(f"--store-ema: the averages begin with the parameters of {filename}")
-            self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
+            self.ema.update_freq_counter = OwnFields.of(extra_state).ema_updates or 0
 
     def _is_judged_anew(self, trained_with: dict) -> bool:
         """Tell, and log, whether another metric or scale measures validations from now on."""
         changes, metric = [], self.cfg.checkpoint.best_checkpoint_metric
-        for name in checkpoints.JUDGEMENT:
+        for name in checkpoint.JUDGEMENT:
             if name == "criterion.cost_scale" and metric != "loss":
                 continue  # no other metric depends on it
             before, now = trained_with[name], OmegaConf.select(self.cfg, name)
@@ -280,9 +265,8 @@ class ResumableTrainer(Trainer):
             if is_judged_anew:
                 self.lr_scheduler.lr_scheduler._reset()
                 return
-            state = self._optim_history[-1]["lr_scheduler_state"]
-            counts = {name: state[name] for name in _PLATEAU_COUNTS if name in state}
-            vars(self.lr_scheduler.lr_scheduler).update(counts)
+            own = OwnFields.of(self._optim_history[-1]["lr_scheduler_state"])
+            vars(self.lr_scheduler.lr_scheduler).update(own.written())
 
     # --- updates --------------------------------------------------------------------------------
 
@@ -400,23 +384,3 @@ def _check_order(model: object, trained_with: str | None) -> None:
 def _without_keeping(iterator: EpochBatchIterator) -> EpochBatchIterator:
     iterator.persistent_workers = False
     return iterator
-
-
-def _with_lists(groups: dict) -> dict:
-    """Replace the arrays in what ``metrics.state_dict`` returns."""
-    return tree_map(
-        lambda value: value.tolist() if isinstance(value, np.ndarray | np.generic) else value,
-        groups,
-    )
-
-
-def _with_arrays(groups: dict) -> dict:
-    """Return what ``_with_lists`` was given; meters add arrays."""
-
-    def state_of(meter: dict) -> dict:
-        return {key: np.array(v) if isinstance(v, list) else v for key, v in meter.items()}
-
-    return {
-        group: [(*meter[:3], state_of(meter[3])) for meter in entries]
-        for group, entries in groups.items()
-    }

@@ -14,7 +14,6 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.text.checksums import digest
 from fairseq_rnnsearch.text.plain_text import FILE_NAME, settings_of
 
-STATE = "dictionaries"  # in a checkpoint's ``task_state``
 ADVICE = ": give the data folder (or dict files) that it was trained with, and the same languages"
 
 Sides = dict[str, dict[str, Any]]  # what is known of the source and of the target

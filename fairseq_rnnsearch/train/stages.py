@@ -33,7 +33,7 @@ for is_between, options in itertools.groupby(sys.argv[1:], ";".__eq__):
 """
 _AVERAGE = """\
 import sys
-from fairseq_rnnsearch.runs.checkpoints import write_average
+from fairseq_rnnsearch.runs.checkpoint import write_average
 write_average(sys.argv[2:], sys.argv[1])
 """
 _PREPROCESSED = "Wrote preprocessed data to "

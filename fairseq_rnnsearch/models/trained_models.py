@@ -17,7 +17,7 @@ from fairseq_rnnsearch.models.find import find_beside
 from fairseq_rnnsearch.models.folder import Trained
 from fairseq_rnnsearch.network import TranslationModel
 from fairseq_rnnsearch.runs import patches
-from fairseq_rnnsearch.runs.checkpoints import (
+from fairseq_rnnsearch.runs.checkpoint import (
     as_fairseq_has_it,
     check_registered,
     naming_checkpoint,
