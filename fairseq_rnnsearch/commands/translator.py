@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_map_only
 
 from fairseq_rnnsearch.checks import LARGEST_LENPEN, Pieces, ScoringOptions, SearchOptions
 from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
-from fairseq_rnnsearch.decoding.batches import batch_of
+from fairseq_rnnsearch.decoding.batches import batch_of, numbers_of
 from fairseq_rnnsearch.decoding.decode import decode, has_alignment
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
@@ -292,9 +292,9 @@ class Translator:
         self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
     ) -> Iterator[dict]:
         """Yield sentences of similar length together."""
-        sources = [_numbers(self.source_dictionary, tokens) for tokens in sources]
+        sources = [numbers_of(self.source_dictionary, tokens) for tokens in sources]
         if targets is not None:
-            targets = [_numbers(self.target_dictionary, tokens) for tokens in targets]
+            targets = [numbers_of(self.target_dictionary, tokens) for tokens in targets]
         order = np.argsort([len(ids) for ids in sources], kind="stable").tolist()
         pad = self.source_dictionary.pad()
         device = next(self.models[0].parameters()).device  # a model may have been moved
@@ -306,8 +306,7 @@ class Translator:
 
     def _target_tokens(self, hypothesis: dict) -> list[str]:
         dictionary = self.target_dictionary
-        ids = [i for i in hypothesis["tokens"].tolist() if i != dictionary.eos()]
-        return [dictionary[i] for i in ids]
+        return [dictionary[i] for i in hypothesis["tokens"].tolist() if i != dictionary.eos()]
 
     def _translated(
         self,
@@ -399,10 +398,3 @@ def _search_for(models: Sequence[torch.nn.Module], authors_search: bool) -> Any:
     from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 
     return AuthorsSequenceGenerator if authors_search else StepwiseGenerator
-
-
-def _numbers(dictionary: Any, tokens: Sequence[str]) -> torch.Tensor:
-    """Return the numbers of the tokens and the end symbol; tokens like symbols are unknown."""
-    ids = [dictionary.index(token) for token in tokens]
-    ids = [number if number >= dictionary.nspecial else dictionary.unk() for number in ids]
-    return torch.tensor([*ids, dictionary.eos()])
