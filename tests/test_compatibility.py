@@ -10,7 +10,7 @@ from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, generate, preprocess, run
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.commands.align import _symmetrised
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models.find import folder_of
+from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.train.__main__ import main as rnnsearch_train
 
 pytest_plugins = ["trained"]
@@ -70,7 +70,7 @@ def test_new_data_have_a_new_description(tmp_path):
 
 
 def test_model_folders_of_an_ensemble_agree(tmp_path):
-    package = folder_of("en-fr")
+    package = find_model("en-fr")
     cased, other = tmp_path / "cased", tmp_path / "other"
     for folder in (cased, other):
         shutil.copytree(package, folder)

@@ -31,7 +31,7 @@ from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.living.text_rules import ranges, text_rules
-from fairseq_rnnsearch.living.training_checkpoints import evenly_in_log_scale
+from fairseq_rnnsearch.models.find import evenly_in_log_scale
 from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig

@@ -18,7 +18,7 @@ from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.living import __main__ as living
 from fairseq_rnnsearch.models.conversion import to_checkpoint, to_folder
-from fairseq_rnnsearch.models.find import PARAMETERS, folder_of, packaged
+from fairseq_rnnsearch.models.find import PARAMETERS, find_model, packaged
 from fairseq_rnnsearch.models.folder import (
     CARD,
     CONFIG,
@@ -394,7 +394,7 @@ def test_a_packaged_model_warns_of_names(caplog):
 @pytest.fixture
 def stranger(tmp_path):
     """A copy of a folder, to change."""
-    folder = shutil.copytree(folder_of("en-fr"), tmp_path / "stranger")
+    folder = shutil.copytree(find_model("en-fr"), tmp_path / "stranger")
     (folder / "SHA256SUMS").unlink()
     return folder
 
@@ -423,7 +423,7 @@ def test_a_full_disk_is_named(tmp_path):
 @pytest.mark.parametrize("name", packaged())
 def test_a_packaged_model_translates(name):
     """Its list of digests names all files; a formatter may change a card."""
-    folder = folder_of(name)
+    folder = find_model(name)
     listed = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").open())
     found = {
         f"{path.name}\n": hashlib.sha256(path.read_bytes()).hexdigest()

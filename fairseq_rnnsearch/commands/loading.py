@@ -27,7 +27,7 @@ from fairseq_rnnsearch.commands.translation import one_at_a_time
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.length_limit import largest
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models.find import find_model, folder_of
+from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import Trained, read_folder
 from fairseq_rnnsearch.text.compatibility import check, describe
 from fairseq_rnnsearch.text.plain_text import PlainText, Tokenizer
@@ -73,26 +73,30 @@ def load(
         UserError: if a checkpoint or folder is missing or unusable.
     """
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
-    paths = [find_model(str(path)) for path in several]
+    found = [find_model(place) for place in several]
+    # messages call a folder as it was given, such as en-fr
+    names = [
+        str(place if path.is_dir() else path) for place, path in zip(several, found, strict=True)
+    ]
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     changes = {name: str(value) for name, value in changes.items() if value is not None}
     user_dir = None if user_dir is None else str(user_dir)
     device = torch.device(device)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
-    if any(folder_of(path) for path in paths):
-        trained = _read_folders(paths, changes, texts, device, compute_dtype)
+    if any(path.is_dir() for path in found):
+        trained = _read_folders(found, names, changes, texts, device, compute_dtype)
     else:
         with one_at_a_time:
             with _quiet_import():
                 from fairseq_rnnsearch.models.trained_models import read_models
-            trained = read_models(paths, changes, device, compute_dtype, user_dir, texts)
+            trained = read_models(names, changes, device, compute_dtype, user_dir, texts)
     return Translator(
         trained.models,
         *trained.dictionaries,
         *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
         left_pad_source=trained.left_pad_source,
         length_limit=trained.length_limit,
-        name=":".join(paths),
+        name=":".join(names),
     )
 
 
@@ -116,34 +120,27 @@ def _quiet_import() -> Iterator[None]:
 
 
 def _read_folders(
-    paths: Sequence[str],
+    paths: Sequence[Path],
+    names: Sequence[str],
     changes: dict[str, str],
     texts: dict[str, Any],
     device: torch.device,
     compute_dtype: ComputeDtype | None,
 ) -> Trained:
     """Read models from folders of `rnnsearch-export`, which include their data."""
-    folders = []
-    for path in paths:
-        folder = folder_of(path)
-        if folder is None:
-            raise UserError(
-                f"an ensemble of folders takes no checkpoint, such as {path}: make a folder of it "
-                "with rnnsearch-export"
-            )
-        folders.append(read_folder(folder))
+    folders = [read_folder(path) for path in paths]
     first = folders[0]
     source_lang, target_lang = first.facts.languages
     own = {"source_lang": source_lang, "target_lang": target_lang}
     for name, value in changes.items():
         if own.get(name) != value:
             has = f"has {own[name]}" if name in own else "has its own; leave it out"
-            raise UserError(f"{name} {value}: the model {paths[0]} {has}")
+            raise UserError(f"{name} {value}: the model {names[0]} {has}")
     described = []
-    for path, folder in zip(paths, folders, strict=True):
+    for name, folder in zip(names, folders, strict=True):
         sides = dict(zip(("source", "target"), folder.dictionaries, strict=True))
         described.append(describe(sides, folder.facts.languages, folder.path, **texts))
-        check(described[0], described[-1], paths[0], f"{path} has")
+        check(described[0], described[-1], names[0], f"{name} has")
     for folder in folders:
         folder.model.to(device)  # first: how matrices are rounded depends on where it computes
         if compute_dtype:

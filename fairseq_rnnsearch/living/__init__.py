@@ -4,7 +4,7 @@
 
 ``living_page`` puts the file together, from the parameters (``stored_weights``), the rules that
 turn text into tokens (``text_rules``) and the scripts beside this module. With ``--training`` the
-models are those of one training (``training_checkpoints``), and a slider chooses one. The scripts
+models are those of one training (``models.find``), and a slider chooses one. The scripts
 run in a worker that the page makes from its own text, and in Node:
 
     matrix_product.js   W x for several vectors at once; its inner loop is matrix_product.wat

@@ -24,7 +24,7 @@ from fairseq_rnnsearch.commands.command_options import (
     starting,
 )
 from fairseq_rnnsearch.errors import UsageError, counted
-from fairseq_rnnsearch.living.training_checkpoints import MOST_CHECKPOINTS, checkpoints_of
+from fairseq_rnnsearch.models.find import MOST_CHECKPOINTS, checkpoints_of, find_model
 
 
 @program
@@ -65,11 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _licence(model: str) -> str:
     """Return the licence line of a model's folder."""
-    from fairseq_rnnsearch.models.find import folder_of
     from fairseq_rnnsearch.models.folder import read_facts
 
-    folder = folder_of(model)
-    return read_facts(folder).licence if folder else ""
+    found = find_model(model)
+    return read_facts(found).licence if found.is_dir() else ""
 
 
 def _parser() -> argparse.ArgumentParser:

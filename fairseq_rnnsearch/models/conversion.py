@@ -8,7 +8,7 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import DictConfig
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models.find import find_model, folder_of
+from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import Facts, read_folder, write_folder
 from fairseq_rnnsearch.models.trained_models import read_models
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
@@ -34,14 +34,15 @@ def to_folder(
     Raises:
         UserError: if the checkpoint or folder is missing, unusable, or of another kind of model.
     """
-    if folder := folder_of(checkpoint):
-        read = read_folder(folder)
+    found = find_model(checkpoint)
+    if found.is_dir():
+        folder, read = found, read_folder(found)
         model, dictionaries = read.model, read.dictionaries
         facts = read.facts._replace(licence=licence or read.facts.licence)
     else:
         changes = {"data": data} if data else {}
-        paths, device = [find_model(checkpoint)], torch.device("cpu")
-        trained = read_models(paths, changes, device, "float32", user_dir)
+        cpu = torch.device("cpu")
+        trained = read_models([str(found)], changes, cpu, "float32", user_dir)
         [model], dictionaries = trained.models, trained.dictionaries
         cfg, folder = trained.options, trained.data
         if not isinstance(model, TranslationModel):
@@ -89,9 +90,7 @@ def to_checkpoint(model: str, out: Path) -> None:
     Raises:
         UserError: if the folder does not hold a model, or is unusable.
     """
-    folder = folder_of(model)
-    if folder is None:
-        raise UserError(f"{model} is not a folder of a model, as rnnsearch-export --out writes it")
+    folder = find_model(model)
     read = read_folder(folder)
     facts, (source, target) = read.facts, read.dictionaries
     source_lang, target_lang = facts.languages
