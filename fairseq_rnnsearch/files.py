@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, even after a power failure; and texts to read."""
+"""Files that appear whole or not at all, even after a power failure."""
 
 import contextlib
 import fcntl
@@ -152,25 +152,6 @@ def _remove_if_abandoned(path: Path) -> None:
         path.unlink()
     finally:
         os.close(descriptor)
-
-
-def text_lines(path: str | os.PathLike[str], option: str = "") -> Iterator[str]:
-    """Yield the lines of a text, without a byte order mark.
-
-    Args:
-        option: the option that named it, for the message.
-
-    Raises:
-        UserError: if it is not UTF-8.
-    """
-    try:
-        with open(path, "rb") as file:
-            for number, line in enumerate(file, start=1):
-                encoding = "utf-8-sig" if number == 1 else "utf-8"
-                yield line.removesuffix(b"\n").decode(encoding)
-    except UnicodeDecodeError as problem:
-        name = f"{option} {path}".lstrip()
-        raise UserError(f"{name}, line {number}: is not UTF-8; expected a text file") from problem
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -19,7 +19,7 @@ from fairseq_rnnsearch import load
 from fairseq_rnnsearch.commands import export, loading
 from fairseq_rnnsearch.commands.translate import main
 from fairseq_rnnsearch.errors import UsageError, UserError
-from fairseq_rnnsearch.text.line_batches import line_batches
+from fairseq_rnnsearch.text.corpus import line_batches
 
 pytest_plugins = ["trained"]
 

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import text_lines
+from fairseq_rnnsearch.text.corpus import text_lines
 
 Link = tuple[int, int]
 """Source word and target word, from 0."""

@@ -18,7 +18,7 @@ from fairseq_rnnsearch.checks import WEIGHTS
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.commands.command_options import show_warnings
 from fairseq_rnnsearch.errors import UserError, as_text
-from fairseq_rnnsearch.files import text_lines
+from fairseq_rnnsearch.text.corpus import text_lines
 
 
 @program
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         conversion.to_checkpoint(options.checkpoint, options.to_checkpoint)
         print(options.to_checkpoint, file=sys.stderr)
         return
-    card = "\n".join([*text_lines(options.card, "--card"), ""]) if options.card else None
+    card = "".join(text_lines(options.card, "--card")) if options.card else None
     licence = as_text(options.licence)
     conversion.to_folder(
         options.checkpoint,

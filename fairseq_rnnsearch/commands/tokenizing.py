@@ -32,7 +32,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, UserError
 from fairseq_rnnsearch.files import replacing, write_text
-from fairseq_rnnsearch.text.corpus import is_language, numbered_lines
+from fairseq_rnnsearch.text.corpus import is_language, lines_of
 from fairseq_rnnsearch.text.plain_text import (
     FILE_NAME,
     TOKENIZERS,
@@ -56,14 +56,11 @@ def _convert(
     Raises:
         UserError: it is not text in UTF-8.
     """
-    for number, content in numbered_lines(text, name):
-        try:
-            line = content.decode("utf-8").rstrip("\r\n")
-        except UnicodeDecodeError as problem:
-            raise UserError(f"{name}, line {number}: is not UTF-8: {problem}") from problem
+    for content in lines_of(text, name):
+        line = content.rstrip("\r\n")
         converted = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
         print(converted, file=out)
-        bar.update(len(content))
+        bar.update(len(content.encode()))
 
 
 def _convert_files(

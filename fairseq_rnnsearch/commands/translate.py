@@ -35,7 +35,7 @@ from fairseq_rnnsearch.commands.command_options import (
 )
 from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples, text_heatmap
-from fairseq_rnnsearch.text.line_batches import line_batches
+from fairseq_rnnsearch.text.corpus import line_batches
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.commands.translator import Translation, Translator

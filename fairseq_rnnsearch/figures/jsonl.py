@@ -13,7 +13,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.files import text_lines
+from fairseq_rnnsearch.text.corpus import text_lines
 
 
 def json_line(alignment: Alignment) -> str:

@@ -14,11 +14,12 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import replacing, text_lines
+from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
 from fairseq_rnnsearch.runs.checkpoint import OwnFields, checkpoint_of_model
 from fairseq_rnnsearch.runs.checkpoint_file import write_whole
 from fairseq_rnnsearch.text import compatibility
+from fairseq_rnnsearch.text.corpus import text_lines
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
 PAD_OUTPUT_BIAS = -1e9

@@ -30,8 +30,8 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.decoding.decode import has_alignment
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import text_lines
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.text.corpus import text_lines
 
 logger = logging.getLogger(__name__)
 

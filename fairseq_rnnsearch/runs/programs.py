@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.command_line import ForeignOutput
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
-from fairseq_rnnsearch.text.line_batches import line_batches
+from fairseq_rnnsearch.text.corpus import line_batches
 
 # functions that the running program calls at its end
 _ends: ContextVar[list[Callable[[], None]] | None] = ContextVar("ends", default=None)

@@ -1,4 +1,4 @@
-"""Checks of plain-text parallel files, before fairseq-preprocess touches them.
+"""Lines of texts: in UTF-8, and as fairseq-preprocess takes them for parallel text.
 
 fairseq silently accepts several kinds of broken files and crashes unintelligibly on others: it
 binarises two files of different lengths, splits a sentence at a stray carriage return, and turns
@@ -12,23 +12,35 @@ corpora hold thousands). These are allowed, and so are blank lines, which fairse
 end symbol.
 """
 
+import contextlib
+import os
 import re
-from collections.abc import Iterator
-from io import BufferedIOBase
+import select
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 from fairseq_rnnsearch.errors import UserError, counted
 
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-
+_AT_ONCE = 1 << 16  # bytes
 _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NO_LANGUAGES = {"bpe", "csv", "text", "tok", "tsv", "txt"}  # suffixes of text in any language
 
-_LONE_RETURN = re.compile(rb"\r(?!\n)")
-# fairseq's Dictionary would take these words for its own symbols; `<unk>` is harmless.
-_SPECIAL_BYTES = re.compile(rb"<(?:pad|/?s)>")
-_SPECIAL_WORD = re.compile(r"(?<!\S)<(?:pad|/?s)>(?!\S)")
+# What fairseq would misread, as patterns, and what is wrong with it. Bytes that are not UTF-8 are
+# decoded to half surrogates (``surrogateescape``).
+_MISTAKES = {
+    "[\udc80-\udcff]": "byte 0x{byte:02x} is not valid UTF-8; convert the file, for example with "
+    "`iconv -f LATIN1 -t UTF-8`",
+    r"\0": "a NUL byte; expected plain UTF-8 text (is it UTF-16?)",
+    r"\r(?!\n)": "a carriage return inside the line, where fairseq would break it in two; "
+    "remove it (line ends may be LF or CRLF)",
+}
+# fairseq's Dictionary would take these words for its own symbols; `<unk>` is harmless
+_SYMBOL = {
+    r"(?<!\S)<(?:pad|/?s)>(?!\S)": "the word {word} is reserved: fairseq would turn it into "
+    "its own symbol; remove or rewrite it",
+}
+_SUSPECT = re.compile("[\udc80-\udcff\0\r<]")  # fast; a mistake begins with one of these
 
 
 def is_language(name: str) -> bool:
@@ -40,13 +52,13 @@ def check_parallel(source: Path, target: Path, has_symbols: bool = False) -> int
     """Check two text files whose lines translate each other.
 
     Args:
-        has_symbols: as for `check_text`.
+        has_symbols: as for `checked_lines`.
 
     Returns:
         How many lines each of them has.
 
     Raises:
-        UserError: as from `check_text` for either file; or they have different numbers of lines.
+        UserError: as from `checked_lines` for either file; or they have different numbers of lines.
     """
     lines, others = check_text(source, has_symbols), check_text(target, has_symbols)
     if lines != others:
@@ -60,11 +72,20 @@ def check_parallel(source: Path, target: Path, has_symbols: bool = False) -> int
 def check_text(path: Path, has_symbols: bool = False) -> int:
     """Check one plain-text file, a sentence per line, in one pass.
 
-    Args:
-        has_symbols: whether fairseq's symbols may occur, as in a dictionary.
-
     Returns:
         How many lines it has, blank ones too.
+
+    Raises:
+        UserError: as from `checked_lines`.
+    """
+    return sum(1 for _ in checked_lines(path, has_symbols))
+
+
+def checked_lines(path: Path, has_symbols: bool = False) -> Iterator[str]:
+    """Yield the lines of a file, with their ends, each after a check.
+
+    Args:
+        has_symbols: whether fairseq's symbols may occur, as in a dictionary.
 
     Raises:
         UserError: the file cannot be read or is empty; starts with a byte order mark; holds bytes
@@ -72,98 +93,164 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
             `<pad>`, `<s>`, `</s>`. Of several mistakes the first in the file is named, with its
             line and the column of its byte, both from 1.
     """
+    line = None
     try:
         with Path(path).open("rb") as file:
-            lines = sum(1 for _ in lines_as_they_come(file, str(path), has_symbols))
+            for line in lines_as_they_come(file, str(path), has_symbols):
+                yield line
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    if not lines:
+    if line is None:
         raise UserError(f"{path} is empty; expected one sentence per line")
-    return lines
+
+
+class _Lines(Protocol):
+    def readline(self) -> bytes: ...
 
 
 def lines_as_they_come(
-    file: BinaryIO | BufferedIOBase,
-    name: str,
-    has_symbols: bool = False,
-    mistakes: list[UserError] | None = None,
+    file: _Lines, name: str, has_symbols: bool = False, mistakes: list[UserError] | None = None
 ) -> Iterator[str]:
     """Yield the lines of a file, a pipe or a terminal, each after a check.
 
     Args:
         name: what messages call the file.
-        has_symbols: as for `check_text`.
+        has_symbols: as for `checked_lines`.
         mistakes: if given, it receives a line's mistake, and the line is yielded as an empty one.
 
     Raises:
-        UserError: as from `check_text`, but empty input is not a mistake.
+        UserError: as from `checked_lines`, but empty input is not a mistake.
     """
-    for number, line in numbered_lines(file, name):
-        line = line.removesuffix(b"\n") + b"\n"
-        try:
-            text = _checked(line, f"{name}, line {number}", has_symbols)
-        except UserError as mistake:
+    wrong = _MISTAKES if has_symbols else _MISTAKES | _SYMBOL
+    pattern, messages = re.compile("|".join(map("({})".format, wrong))), list(wrong.values())
+    for number, line in enumerate(lines_of(file, name, "surrogateescape"), start=1):
+        line = line.removesuffix("\n") + "\n"
+        if _SUSPECT.search(line) and (found := pattern.search(line)):
+            place = len(line[: found.start()].encode("utf-8", "surrogateescape")) + 1
+            message = messages[found.lastindex - 1]
+            message = message.format(byte=ord(found[0][0]) & 0xFF, word=found[0])
+            mistake = UserError(f"{name}, line {number}, byte {place}: {message}")
             if mistakes is None:
-                raise
+                raise mistake
             mistakes.append(mistake)
-            text = "\n"
-        yield text
+            line = "\n"
+        yield line
 
 
-def numbered_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a text, and their numbers from 1.
+def lines_of(
+    file: _Lines, name: str, errors: str = "strict", has_mark: bool = False
+) -> Iterator[str]:
+    """Yield the lines of a text in UTF-8, with their ends.
 
     Args:
-        name: what messages call the file.
+        name: what messages call the text.
+        errors: what to do with other bytes, as ``bytes.decode``.
+        has_mark: whether the text may begin with a byte order mark, which is left out.
 
     Raises:
-        UserError: it begins with a byte order mark.
+        UserError: it begins with a byte order mark, or a line is not UTF-8.
     """
     for number, line in enumerate(iter(file.readline, b""), start=1):
-        if number == 1 and line.startswith(_BYTE_ORDER_MARK):
+        try:
+            text = line.decode("utf-8", errors)
+        except UnicodeDecodeError as problem:
+            raise UserError(f"{name}, line {number}: is not UTF-8: {problem}") from problem
+        if number == 1 and not has_mark and text.startswith("\ufeff"):
             raise UserError(
                 f"{name} starts with a UTF-8 byte order mark (EF BB BF), which would become part of"
                 " the first word; save it without one (`sed '1s/^\\xEF\\xBB\\xBF//'` removes it)"
             )
-        yield number, line
+        yield text.removeprefix("\ufeff") if number == 1 else text
 
 
-def _checked(line: bytes, where: str, has_symbols: bool) -> str:
-    """Return the text of a line, or raise a UserError for the first mistake in it."""
-    mistakes: list[tuple[int, str]] = []  # (offset of the byte, what is wrong)
-    try:
-        text = line.decode("utf-8")
-    except UnicodeDecodeError as error:
-        text = line[: error.start].decode("utf-8")
-        mistakes.append(
-            (
-                error.start,
-                f"byte 0x{line[error.start]:02x} is not valid UTF-8; convert the file, for"
-                " example with `iconv -f LATIN1 -t UTF-8`",
-            )
-        )
-    if (offset := line.find(b"\0")) >= 0:
-        mistakes.append((offset, "a NUL byte; expected plain UTF-8 text (is it UTF-16?)"))
-    if b"\r" in line and (lone := _LONE_RETURN.search(line)):
-        mistakes.append(
-            (
-                lone.start(),
-                "a carriage return inside the line, where fairseq would break it in two;"
-                " remove it (line ends may be LF or CRLF)",
-            )
-        )
-    # The search in bytes is fast, but also finds words that merely contain the symbol, such as
-    # `a<s>b`.
-    is_suspect = not has_symbols and _SPECIAL_BYTES.search(line)
-    if is_suspect and (word := _SPECIAL_WORD.search(text)):
-        mistakes.append(
-            (
-                len(text[: word.start()].encode()),
-                f"the word {word.group()} is reserved: fairseq would turn it into its own symbol;"
-                " remove or rewrite it",
-            )
-        )
-    if mistakes:
-        offset, wrong = min(mistakes)
-        raise UserError(f"{where}, byte {offset + 1}: {wrong}")
-    return text
+def text_lines(path: str | os.PathLike[str], option: str = "") -> Iterator[str]:
+    """Yield the lines of a file, with their ends; it may begin with a byte order mark.
+
+    Args:
+        option: the option that named it, for the message.
+
+    Raises:
+        UserError: if it is not UTF-8.
+    """
+    with open(path, "rb") as file:
+        yield from lines_of(file, f"{option} {path}".lstrip(), has_mark=True)
+
+
+# --- as many lines as are there -------------------------------------------------------------------
+
+
+def line_batches(
+    path: str,
+    counts: Iterable[int],
+    before_waiting: Callable[[], None] = lambda: None,
+    *,
+    fills: bool = False,
+    has_symbols: bool = False,
+) -> Iterator[list[str]]:
+    """Yield the lines of a file without the spaces around them, as many at a time as are there.
+
+    Args:
+        path: a file, or "-" for standard input.
+        counts: the most lines of the first batch, the second, and so on without end.
+        before_waiting: called before waiting for a line.
+        fills: whether to wait until a batch has as many lines as it may.
+        has_symbols: as for `lines_as_they_come`.
+
+    Raises:
+        UserError: as from `lines_as_they_come`; the lines before are yielded first.
+    """
+    name = "standard input" if path == "-" else path
+    counts = iter(counts)
+    batch, most = [], next(counts)
+    with _opened(path) as stream:
+        lines = lines_as_they_come(stream, name, has_symbols)
+        try:
+            while True:
+                if not stream.has_more():
+                    before_waiting()
+                line = next(lines, None)
+                if line is None:
+                    break
+                batch.append(line.strip())
+                if len(batch) >= most or not (fills or stream.has_more()):
+                    yield batch
+                    batch, most = [], next(counts)
+        except UserError:
+            yield from [batch] * bool(batch)
+            raise
+    yield from [batch] * bool(batch)
+
+
+class _Stream:
+    """A stream of lines that can tell whether more input is available.
+
+    Python's own files cannot tell, as they read ahead.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor, self._held = descriptor, b""
+
+    def readline(self) -> bytes:
+        """Wait for a line and return it; nothing at the end."""
+        while b"\n" not in self._held:
+            if not (piece := os.read(self._descriptor, _AT_ONCE)):
+                break
+            self._held += piece
+        end = self._held.find(b"\n") + 1 or len(self._held)
+        line, self._held = self._held[:end], self._held[end:]
+        return line
+
+    def has_more(self) -> bool:
+        """Tell whether a line, or the end, can be read without waiting for the writer."""
+        if b"\n" in self._held:
+            return True
+        return bool(select.select([self._descriptor], [], [], 0)[0])
+
+
+@contextlib.contextmanager
+def _opened(path: str) -> Iterator[_Stream]:
+    if path == "-":
+        yield _Stream(0)
+        return
+    with open(path, "rb", buffering=0) as file:
+        yield _Stream(file.fileno())

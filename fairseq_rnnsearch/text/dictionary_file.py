@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.text.corpus import check_text
+from fairseq_rnnsearch.text.corpus import checked_lines
 
 _SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 _COUNT = re.compile("-?[0-9]{1,18}")
@@ -69,29 +69,27 @@ def read_dictionary(path: Path) -> Dictionary:
     """Read and check one dictionary.
 
     Raises:
-        UserError: as from `check_text`; or naming a line that is not a word and a count, or
+        UserError: as from `checked_lines`; or naming a line that is not a word and a count, or
             repeats a word.
     """
-    check_text(path, has_symbols=True)
     dictionary = Dictionary(str(path))
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            entry = line.rstrip()
-            may_repeat = entry.endswith(_OVERWRITE)
-            word, _, count = entry.removesuffix(_OVERWRITE).rpartition(" ")
-            if not word.strip() or not _COUNT.fullmatch(count):
-                raise UserError(
-                    f"{path}, line {number}: {entry[:60]!r} is not a word and a count; expected "
-                    "a line such as 'house 12', as fairseq-preprocess writes it"
-                )
-            if word in dictionary.indices and not may_repeat:
-                before = dictionary.indices[word] - dictionary.nspecial + 1
-                first = f"as in line {before}" if before > 0 else "one of fairseq's symbols"
-                raise UserError(
-                    f"{path}, line {number}: the word {word!r:.60} a second time, {first}; remove "
-                    "one of the lines, or make the data again with fairseq-preprocess"
-                )
-            dictionary.add(word, int(count))
+    for number, line in enumerate(checked_lines(path, has_symbols=True), start=1):
+        entry = line.rstrip()
+        may_repeat = entry.endswith(_OVERWRITE)
+        word, _, count = entry.removesuffix(_OVERWRITE).rpartition(" ")
+        if not word.strip() or not _COUNT.fullmatch(count):
+            raise UserError(
+                f"{path}, line {number}: {entry[:60]!r} is not a word and a count; expected "
+                "a line such as 'house 12', as fairseq-preprocess writes it"
+            )
+        if word in dictionary.indices and not may_repeat:
+            before = dictionary.indices[word] - dictionary.nspecial + 1
+            first = f"as in line {before}" if before > 0 else "one of fairseq's symbols"
+            raise UserError(
+                f"{path}, line {number}: the word {word!r:.60} a second time, {first}; remove "
+                "one of the lines, or make the data again with fairseq-preprocess"
+            )
+        dictionary.add(word, int(count))
     return dictionary
 
 

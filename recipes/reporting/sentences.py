@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.text.corpus import check_text
+from fairseq_rnnsearch.text.corpus import checked_lines
 from reporting.options import add_file
 
 
@@ -17,11 +17,9 @@ def read_sentences(path: Path) -> list[str]:
     Lines end as fairseq and sacreBLEU end them: at LF and CRLF, not at U+2028 or a form feed.
 
     Raises:
-        UserError: as `text.corpus.check_text`: there is no such file, it is empty, not UTF-8, ...
+        UserError: as `checked_lines`: there is no such file, it is empty, not UTF-8, ...
     """
-    check_text(path)
-    with open(path, encoding="utf-8") as file:
-        return [line.rstrip("\n") for line in file]
+    return [line.rstrip("\r\n") for line in checked_lines(path)]
 
 
 def read_as_many(path: Path, count: int, other: Path) -> list[str]:
