@@ -380,6 +380,7 @@ def _main_of(command: list[str]) -> Callable[[], object]:
     if script.startswith("python"):  # -m
         name = more[1]
         sys.argv[:2] = []
+    sys.modules.pop(name, None)  # or runpy warns that it is loaded
     return functools.partial(runpy.run_module, name, run_name="__main__", alter_sys=True)
 
 
