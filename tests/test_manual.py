@@ -44,19 +44,6 @@ def test_the_manual_has_every_field_of_a_checkpoint():
     assert made.strip() in shown, "python -m fairseq_rnnsearch checkpoint"
 
 
-def test_the_layout_names_every_part_of_the_package():
-    """`test_layout.py` holds the dependencies; here is what the manual shows of them."""
-    layout = section("extend.md", "The layout of the code")
-    shown = set(re.findall(r"^  ([a-z_]+)(?:/|\.py) ", layout, re.M))
-    parts = {
-        path.stem
-        for path in PACKAGE.iterdir()
-        if not path.name.startswith("_")
-        and (path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py"))))
-    }
-    assert parts <= shown
-
-
 def _anchors(text):
     """The anchors of a document's headings, as GitHub makes them."""
     headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
