@@ -328,6 +328,17 @@ def test_the_newest_is_the_last_whatever_its_name(stopped_at_10, tmp_path, caplo
     assert not caplog.messages
 
 
+def test_the_last_is_never_copied_onto_itself(stopped_at_10, tmp_path):
+    from fairseq.dataclass.configs import CheckpointConfig
+
+    from fairseq_rnnsearch.runs.resuming import _beginning
+
+    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
+    written = (folder / LAST).stat().st_ino
+    _beginning(CheckpointConfig(save_dir=f"{folder}/"))
+    assert (folder / LAST).stat().st_ino == written
+
+
 def test_a_new_run_begins_from_nothing_and_a_named_checkpoint_must_exist(stopped_at_10, tmp_path):
     assert choose(tmp_path) is None
     elsewhere = str(tmp_path / "nowhere.pt")

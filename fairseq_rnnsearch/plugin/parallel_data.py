@@ -173,7 +173,8 @@ class ParallelDataTask(TranslationTask):
         self._first_model = self._first_model or trained
         limit = length_limit.stored(own.length_limit)
         self.length_limit = length_limit.largest(self.length_limit, limit)
-        super().load_state_dict({k: v for k, v in state_dict.items() if k not in own.written()})
+        ours = own.written()
+        super().load_state_dict({k: v for k, v in state_dict.items() if k not in ours})
 
     @functools.cached_property
     def _description(self) -> compatibility.Sides:

@@ -257,11 +257,14 @@ def begin_or_go_on(
 def _beginning(cfg: CheckpointConfig) -> tuple[dict[str, object], str]:
     """Return the changes to the options, and where the checkpoint would be."""
     changes = choose_beginning(cfg)
-    path, last = str(changes.get("restore_file", cfg.restore_file)), f"{cfg.save_dir}/{LAST}"
+    last = os.path.join(cfg.save_dir, LAST)
+    path = str(changes.get("restore_file", cfg.restore_file))
+    if path == LAST:
+        return changes, last
     is_newest = path != last and _is_same(os.path.dirname(path), cfg.save_dir)
     if is_newest and cfg.restore_file == LAST and not (cfg.no_last_checkpoints or cfg.no_save):
         copy_whole(path, last)  # which a kill prevented; a finished training writes no other
-    return changes, os.path.join(cfg.save_dir, path) if path == LAST else path
+    return changes, path
 
 
 def _place_in_the_data(
