@@ -61,7 +61,7 @@ def _as_character(foreign: str) -> str:
     return " " if foreign.isspace() else "\ufffd"
 
 
-def counted(number: int, noun: str, plural: str = "") -> str:
+def pluralize(number: int, noun: str, plural: str = "") -> str:
     """Return "1 pair", "2 pairs" or "12,000 pairs", for messages.
 
     Args:
@@ -190,21 +190,21 @@ def _place(error: BaseException) -> str:
 
 
 @contextlib.contextmanager
-def training_goes_on(without: str) -> Iterator[None]:
+def warn_and_continue(missing: str) -> Iterator[None]:
     """Turn whatever goes wrong with pictures and logs into one warning.
 
     Args:
-        without: what may be missing from now on; a process warns once about each.
+        missing: what may be missing from now on; a process warns once about each.
     """
     try:
         yield
     except Exception as problem:
-        if is_first(without):
+        if first_time(missing):
             said = user_error(problem) or reason(problem)
-            logger.warning(f"{without}: {said}; training goes on")
+            logger.warning(f"{missing}: {said}; training goes on")
 
 
-def is_first(matter: str) -> bool:
+def first_time(matter: str) -> bool:
     """Tell whether this is asked for the first time in this process, to warn once."""
     return next(_times_asked(matter)) == 0
 

@@ -6,7 +6,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.files import write_text
 
 Pair = tuple[str, str]
@@ -35,7 +35,7 @@ def read_pairs(prefix: str | Path) -> list[Pair]:
     english, french = (read_lines(Path(f"{prefix}.{language}")) for language in LANGUAGES)
     if len(english) != len(french):
         raise UserError(
-            f"{prefix}.en has {counted(len(english), 'line')} and {prefix}.fr has"
+            f"{prefix}.en has {pluralize(len(english), 'line')} and {prefix}.fr has"
             f" {len(french):,}; each line must translate the same line of the other"
         )
     return list(zip(english, french, strict=True))

@@ -8,14 +8,14 @@ import pytest
 
 from fairseq_rnnsearch.decoding.search import beam_search, candidates
 from fairseq_rnnsearch.kernels.cpu import operations, word_inputs
-from fairseq_rnnsearch.network import given_words
+from fairseq_rnnsearch.network import forced_scoring
 
 SMALLEST = [
     (beam_search, "LOGITS", 1),  # one sentence at a time
     (candidates, "RUN", 1),
     (word_inputs, "BYTES", 1),  # the words of one step
     (operations, "BLOCK", 1),
-    (given_words, "_LOGITS", 1),
+    (forced_scoring, "_LOGITS", 1),
 ]
 
 

@@ -11,7 +11,7 @@ from fairseq.data import Dictionary, indexed_dataset
 from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.preprocessing import with_python_s_sizes
+from fairseq_rnnsearch.runs.preprocessing import avoid_int32_overflow
 from fairseq_rnnsearch.text.checksums import (
     check_checksum,
     check_split,
@@ -187,7 +187,7 @@ def test_data_that_is_made_anew_has_new_checksums(tmp_path):
 
 def test_an_index_of_more_than_two_gigabytes(tmp_path):
     """As several processes leave it: sizes of 32 bits, whose sum is larger."""
-    finalize = with_python_s_sizes(MMapIndexedDatasetBuilder.finalize)
+    finalize = avoid_int32_overflow(MMapIndexedDatasetBuilder.finalize)
     builder = MMapIndexedDatasetBuilder(tmp_path / "train.bin", dtype=np.int32)
     builder._sizes = [np.int32(2**28)] * 4
     finalize(builder, tmp_path / "train.idx")

@@ -27,9 +27,9 @@ from fairseq_rnnsearch.decoding.search.scorer import soft_alignment
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu import (
     compiled,
-    few_rows,
     operations,
     packed_weights,
+    small_batch,
     word_inputs,
 )
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
@@ -203,7 +203,7 @@ def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch,
     monkeypatch.setattr(
         compiled, "FUNCTIONS", compiled.FUNCTIONS._replace(types=())
     )  # which works on one at a time
-    monkeypatch.setattr(few_rows, "LARGEST", 0)
+    monkeypatch.setattr(small_batch, "LARGEST", 0)
     monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
     alone()
     assert_same(search(StepwiseGenerator, [model_of("fast", symbols=70)]), expected)

@@ -22,9 +22,9 @@ from fairseq_rnnsearch.models.find import PARAMETERS, find_model, packaged
 from fairseq_rnnsearch.models.folder import (
     CARD,
     CONFIG,
-    Facts,
+    ModelConfig,
     quantised,
-    read_facts,
+    read_config,
     read_folder,
     write_folder,
 )
@@ -49,7 +49,7 @@ def written(folder, weights="float32", **options):
             parameter.normal_(0.0, 0.4)
     config = RNNSearchConfig(**(SIZES | options))
     names = [option.name for option in fields(config) if not option.name.startswith("_")]
-    facts = Facts(
+    facts = ModelConfig(
         "rnnsearch_50",
         {name: getattr(config, name) for name in names},
         ("en", "fr"),
@@ -66,7 +66,7 @@ def written(folder, weights="float32", **options):
 def test_every_model_comes_back(kind, tmp_path):
     model, facts, dictionaries = written(tmp_path / "model", **KINDS[kind])
     read = read_folder(tmp_path / "model")
-    assert read.facts == facts
+    assert read.config == facts
     assert [one.symbols for one in read.dictionaries] == [one.symbols for one in dictionaries]
     expected = model.state_dict()
     assert read.model.state_dict().keys() == expected.keys()
@@ -83,18 +83,18 @@ def test_removed_options_are_dropped_or_refused(tmp_path):
     described = json.loads(config.read_text())
     described["options"]["target_foresight"] = False
     config.write_text(json.dumps(described))
-    assert "target_foresight" not in read_facts(tmp_path / "model").options
+    assert "target_foresight" not in read_config(tmp_path / "model").options
     described["options"]["target_foresight"] = True
     config.write_text(json.dumps(described))
     with pytest.raises(UserError, match=r"--target-foresight True: commit d09b774 .*hansards"):
-        read_facts(tmp_path / "model")
+        read_config(tmp_path / "model")
 
 
 @pytest.mark.parametrize(("licence", "kept"), [("", "some licence"), ("another", "another")])
 def test_a_folder_that_is_exported_again_keeps_its_facts(tmp_path, licence, kept):
     _, facts, _ = written(tmp_path / "model")
     to_folder(str(tmp_path / "model"), None, tmp_path / "again", licence=licence)
-    assert read_folder(tmp_path / "again").facts == facts._replace(licence=kept)
+    assert read_folder(tmp_path / "again").config == facts._replace(licence=kept)
 
 
 @pytest.mark.parametrize("left_pad_source", [False, True])
@@ -105,7 +105,7 @@ def test_a_checkpoint_of_a_folder_becomes_the_same_folder(tmp_path, left_pad_sou
     to_checkpoint(str(tmp_path / "model"), tmp_path / "model.pt")
     again = tmp_path / "again"
     to_folder(str(tmp_path / "model.pt"), None, again, licence=facts.licence)
-    assert read_folder(again).facts == facts
+    assert read_folder(again).config == facts
 
 
 def test_eight_bits_have_a_scale_for_each_row(tmp_path):
@@ -259,7 +259,7 @@ def test_measures_that_make_no_sense_are_left_out(case, tmp_path):
     written(tmp_path / "model")
     (tmp_path / "model" / "SHA256SUMS").unlink()
     _config(lambda config: config.update(IGNORED[case]))(tmp_path / "model")
-    facts = read_folder(tmp_path / "model").facts
+    facts = read_folder(tmp_path / "model").config
     assert facts.length_limit.of(1) > 0
 
 
@@ -267,7 +267,7 @@ def test_a_licence_cannot_write_to_a_terminal(tmp_path):
     written(tmp_path / "model")
     (tmp_path / "model" / "SHA256SUMS").unlink()
     _config(lambda config: config.update(licence="free\x1b[2J"))(tmp_path / "model")
-    assert read_folder(tmp_path / "model").facts.licence == "free\ufffd[2J"
+    assert read_folder(tmp_path / "model").config.licence == "free\ufffd[2J"
 
 
 @pytest.mark.parametrize("case", SPOILT)

@@ -22,9 +22,9 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import BACKENDS
-from fairseq_rnnsearch.kernels.cpu import few_rows
-from fairseq_rnnsearch.kernels.cpu.few_rows import FewRowSteps
+from fairseq_rnnsearch.kernels.cpu import small_batch
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
+from fairseq_rnnsearch.kernels.cpu.small_batch import SmallBatchSteps
 from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.network.embedded_words import embed_words
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
@@ -129,7 +129,7 @@ def step(model, tokens, encoder_out, incremental):
 def either_steps(request, monkeypatch):
     """The fast ones are taken where no gradient is recorded, those in C where weights are few."""
     if request.param == "fast steps":
-        monkeypatch.setattr(few_rows, "LARGEST", 0)
+        monkeypatch.setattr(small_batch, "LARGEST", 0)
     with torch.set_grad_enabled(request.param == "plain steps"):
         yield
 
@@ -161,8 +161,8 @@ def test_few_rows_with_some_panels_and_a_rest(dtype, threads, monkeypatch):
     words = torch.randint(4, 13, (3, len(rows)), generator=torch.Generator().manual_seed(0))
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     found = {}
-    for largest in (0, few_rows.LARGEST):
-        monkeypatch.setattr(few_rows, "LARGEST", largest)
+    for largest in (0, small_batch.LARGEST):
+        monkeypatch.setattr(small_batch, "LARGEST", largest)
         steps = model.decoder.steps(encoded, rows)
         found[type(steps)] = []
         for last in words:
@@ -170,7 +170,7 @@ def test_few_rows_with_some_panels_and_a_rest(dtype, threads, monkeypatch):
             lprobs = t.new_empty(len(t), len(model.decoder.output.weight))
             steps.log_probabilities(t, 0.7, lprobs)
             found[type(steps)].append((t, alpha, lprobs))
-    assert found.keys() == {SearchSteps, FewRowSteps}
+    assert found.keys() == {SearchSteps, SmallBatchSteps}
     tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else EXACT
     assert_close(*found.values(), **tolerance)
 

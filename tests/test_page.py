@@ -186,7 +186,7 @@ def test_stored_weights_and_statistics(tmp_path):
 
 def test_stored_effects(tmp_path):
     effects = np.array([[2.5, 0.0, -1.25], [np.nan, np.inf, 1e-3]])
-    one = Alignment("abc", "de", np.full((2, 3), 1 / 3), mattered=effects)
+    one = Alignment("abc", "de", np.full((2, 3), 1 / 3), attribution=effects)
     path = written(tmp_path, [one, ALIGNMENTS[1]])
     (stored, without) = data_of(path)["sentences"]
     steps = np.frombuffer(base64.b64decode(stored["mattered"]["numbers"]), dtype="<u2")
@@ -555,7 +555,7 @@ BLUE, RED = (33, 102, 172), (178, 24, 43)
 
 def test_what_mattered(browser, tmp_path, downloaded):
     effects = np.array([[1.0, -0.5], [2.0, 0.04], [np.nan, 0.0]])
-    one = dataclasses.replace(ALIGNMENTS[1], mattered=effects)
+    one = dataclasses.replace(ALIGNMENTS[1], attribution=effects)
     page = Page(browser, written(tmp_path, [ALIGNMENTS[0], one])).open("#sentence=3")
     page.switch("mattered")
     page.one("#svg").click()
@@ -782,7 +782,7 @@ def test_end_symbols_are_no_words(page):
 def test_a_frame_for_notebooks(browser, tmp_path):
     """Two on one page: each shows its own weights, and is as high as what is in it."""
     likely = dataclasses.replace(
-        ALIGNMENTS[1], probabilities=(0.5, 0.25, 1.0), mattered=np.full((3, 2), -1.5)
+        ALIGNMENTS[1], probabilities=(0.5, 0.25, 1.0), attribution=np.full((3, 2), -1.5)
     )
     frames = [embedded_page(likely), embedded_page(ALIGNMENTS[0], "inverted")]
     (tmp_path / "index.html").write_text("<p>text</p>".join(frames), encoding="utf-8")
@@ -898,7 +898,7 @@ def test_labels_of_long_sentences_stay_legible(browser, tmp_path):
 
 def test_phone(browser, tmp_path):
     alignments = [*ALIGNMENTS, alignment("x" * 300 + " b", "c " + "y" * 300, id=9)]
-    alignments[0] = dataclasses.replace(ALIGNMENTS[0], mattered=ALIGNMENTS[0].weights)
+    alignments[0] = dataclasses.replace(ALIGNMENTS[0], attribution=ALIGNMENTS[0].weights)
     page = Page(browser, written(tmp_path, alignments, title="T" * 200))
 
     def turn_into_phone(width):

@@ -95,5 +95,5 @@ def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
 def test_what_asks_to_end_is_heeded(signal):
-    with pytest.raises(signal), errors.training_goes_on("heatmaps"):
+    with pytest.raises(signal), errors.warn_and_continue("heatmaps"):
         raise signal

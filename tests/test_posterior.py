@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.decoding.search import Scorer
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.network import DECODER_ORDERS, given_words
+from fairseq_rnnsearch.network import DECODER_ORDERS, forced_scoring
 
 
 def posterior(p, x, y, order):
@@ -33,7 +33,7 @@ def posterior(p, x, y, order):
 @pytest.mark.parametrize("order", DECODER_ORDERS)
 @pytest.mark.parametrize("kernels", ["reference", "fast"])
 def test_weights_equal_the_oracle(order, kernels, monkeypatch):
-    monkeypatch.setattr(given_words, "_LOGITS", 20)  # of two rows, so that there are several parts
+    monkeypatch.setattr(forced_scoring, "_LOGITS", 20)  # two rows, hence several parts
     model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels).eval()
     p, previous = arrays_of(model), padded([[EOS, *words[:-1]] for words in TARGETS])
     encoded = model.encoder(padded(SOURCES))

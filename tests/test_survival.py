@@ -505,7 +505,7 @@ def test_what_is_done_after_an_update(
 
     def heed():
         given = trainer.cfg, trainer, None, None, [], at_the_end
-        return signals.save_and_heed(lambda *_: ([2.5], should_stop), *given)
+        return signals.checkpoint_then_stop(lambda *_: ([2.5], should_stop), *given)
 
     expected = ["logged"] * at_the_end + ["saved as the last"] * saves
     if ends and not at_the_end:

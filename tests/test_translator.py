@@ -602,7 +602,7 @@ def test_both_directions_are_symmetrised_in_one_command(learned, tmp_path, capsy
         align_main([str(learned.checkpoint), *sides, *more])
     assert not list((tmp_path / "other").iterdir())
     german, folder = tmp_path / "en-de", read_folder(PACKAGE / "pretrained/en-fr")
-    facts = folder.facts._replace(languages=("en", "de"))
+    facts = folder.config._replace(languages=("en", "de"))
     write_folder(german, folder.model, facts, folder.dictionaries, folder.path)
     for model, inverse in (("en-fr", "en-fr"), ("fr-en", str(german))):
         with pytest.raises(UserError, match=r"--inverse .*: translates en to .*; expected a model"):

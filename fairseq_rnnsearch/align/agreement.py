@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.align.links import Link, LinkFile, SentenceLinks
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.figures.alignment import Alignment, word_count
 from fairseq_rnnsearch.figures.jsonl import read_alignments
 
@@ -67,8 +67,8 @@ def read_agreed_links(agreement: str, paths: dict[str, Path]) -> dict[str, LinkF
         alpha, beta = _of_words(alignment), _of_words(back[number]).T
         if alpha.shape != beta.shape:
             raise UserError(
-                f"sentence {number} has {counted(alpha.shape[1], 'source word')} and"
-                f" {counted(alpha.shape[0], 'target word')} in {forward}, but {beta.shape[1]} and"
+                f"sentence {number} has {pluralize(alpha.shape[1], 'source word')} and"
+                f" {pluralize(alpha.shape[0], 'target word')} in {forward}, but {beta.shape[1]} and"
                 f" {beta.shape[0]} in {inverse}, whose source is the target of the other"
             )
         weights = AGREEMENTS[agreement](alpha, beta)

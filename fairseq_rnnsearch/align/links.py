@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.text.corpus import text_lines
 
 Link = tuple[int, int]
@@ -143,10 +143,10 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
         return file
     if file.format == "naacl" and in_file < count:
         return replace(file, sentences=file.sentences + (SentenceLinks(),) * (count - in_file))
-    what = f"links of sentence {in_file}" if file.format == "naacl" else counted(in_file, "line")
+    what = f"links of sentence {in_file}" if file.format == "naacl" else pluralize(in_file, "line")
     raise UserError(
-        f"{file.path} has {what}, but {other} has {counted(count, 'sentence')}; expected a file of"
-        " the same sentences, with an empty line (in naacl: no line) for one without links"
+        f"{file.path} has {what}, but {other} has {pluralize(count, 'sentence')}; expected a file"
+        " of the same sentences, with an empty line (in naacl: no line) for one without links"
     )
 
 

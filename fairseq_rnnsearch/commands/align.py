@@ -33,7 +33,7 @@ from fairseq_rnnsearch.commands.command_options import (
     show_warnings,
     starting,
 )
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import pharaoh
 from fairseq_rnnsearch.files import refuse_overwriting, replacing
@@ -89,7 +89,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 method = options.symmetrise or DEFAULT_METHOD
                 links = _symmetrised(pair, other, method, f"line {number + 1}")
                 print(links, file=joined)
-    print(f"{counted(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
+    print(f"{pluralize(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
 
 
 def _check(options: argparse.Namespace) -> None:

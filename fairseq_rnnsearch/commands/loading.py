@@ -28,7 +28,7 @@ from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.length_limit import largest
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
-from fairseq_rnnsearch.models.folder import Trained, read_folder
+from fairseq_rnnsearch.models.folder import LoadedModels, read_folder
 from fairseq_rnnsearch.text.compatibility import check, describe
 from fairseq_rnnsearch.text.plain_text import PlainText, Tokenizer
 
@@ -126,11 +126,11 @@ def _read_folders(
     texts: dict[str, Any],
     device: torch.device,
     compute_dtype: ComputeDtype | None,
-) -> Trained:
+) -> LoadedModels:
     """Read models from folders of `rnnsearch-export`, which include their data."""
     folders = [read_folder(path) for path in paths]
     first = folders[0]
-    source_lang, target_lang = first.facts.languages
+    source_lang, target_lang = first.config.languages
     own = {"source_lang": source_lang, "target_lang": target_lang}
     for name, value in changes.items():
         if own.get(name) != value:
@@ -139,18 +139,18 @@ def _read_folders(
     described = []
     for name, folder in zip(names, folders, strict=True):
         sides = dict(zip(("source", "target"), folder.dictionaries, strict=True))
-        described.append(describe(sides, folder.facts.languages, folder.path, **texts))
+        described.append(describe(sides, folder.config.languages, folder.path, **texts))
         check(described[0], described[-1], names[0], f"{name} has")
     for folder in folders:
         folder.model.to(device)  # first: how matrices are rounded depends on where it computes
         if compute_dtype:
             folder.model.compute_in(compute_dtype)
         folder.model.round_matrices()
-    return Trained(
+    return LoadedModels(
         [folder.model for folder in folders],
         first.dictionaries,
-        first.facts.languages,
+        first.config.languages,
         first.path,
-        first.facts.left_pad_source,
-        largest(*(folder.facts.length_limit for folder in folders)),
+        first.config.left_pad_source,
+        largest(*(folder.config.length_limit for folder in folders)),
     )

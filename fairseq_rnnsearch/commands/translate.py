@@ -33,7 +33,7 @@ from fairseq_rnnsearch.commands.command_options import (
     show_warnings,
     starting,
 )
-from fairseq_rnnsearch.errors import UserError, as_text, counted
+from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.text.corpus import line_batches
 
@@ -83,7 +83,7 @@ def _translate(options: argparse.Namespace) -> None:
                 stack.close()  # draw: many users end their input in this way
             raise
     if gallery:
-        print(f"{counted(drawn, 'alignment')} drawn in {options.heatmap_dir}", file=sys.stderr)
+        print(f"{pluralize(drawn, 'alignment')} drawn in {options.heatmap_dir}", file=sys.stderr)
 
 
 def _print_translations(

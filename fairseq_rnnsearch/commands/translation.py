@@ -80,11 +80,11 @@ class Translation:
 
         The natural logarithm of the word's probability minus what it is when attention cannot look
         at the position: positive if the position helped. See
-        ``network.given_words.without_each``. Merged words have the sum of their pieces'
+        ``network.forced_scoring.leave_one_out``. Merged words have the sum of their pieces'
         (``Alignment.merge_pieces``). None unless it was asked for with ``attribution=True``, for
         RNNencdec, and for ``others``.
         """
-        return None if self.alignment is None else self.alignment.mattered
+        return None if self.alignment is None else self.alignment.attribution
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything but ``others`` as JSON values, as ``--json`` prints it.
@@ -222,14 +222,14 @@ def _in_blocks(
     source = _with_one_end([one.source for one in alignments])
     target = _with_one_end([one.target for one in alignments])
     weights = _blocks([one.weights for one in alignments])
-    mattered = [one.mattered for one in alignments if one.mattered is not None]
+    attributions = [one.attribution for one in alignments if one.attribution is not None]
     return Alignment(
         source,
         target,
         weights,
         score=score,
         probabilities=tuple(probabilities),
-        mattered=_blocks(mattered) if mattered else None,
+        attribution=_blocks(attributions) if attributions else None,
     )
 
 

@@ -19,7 +19,7 @@ from fairseq_rnnsearch.decoding.batches import batch_of, numbers_of
 from fairseq_rnnsearch.decoding.decode import decode, has_alignment
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
-from fairseq_rnnsearch.errors import UserError, as_text, counted
+from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.alignment import END, merged_words
 from fairseq_rnnsearch.text.coverage import (
@@ -212,7 +212,7 @@ class Translator:
             source, target: two sentences, or two lists of as many.
             posterior: whether the weights take account of the target word itself, which attention
                 did not know: better links, but not what the decoder has read. See
-                ``network.given_words.posterior``.
+                ``network.forced_scoring.posterior``.
             attribution, pieces, batch_size: as for ``translate``.
 
         Raises:
@@ -278,15 +278,15 @@ class Translator:
             previous = sample["net_input"]["prev_output_tokens"]
             log_p = torch.stack(
                 [
-                    model.decoder.without_each(previous, model.encoder(words), target).double()
+                    model.decoder.leave_one_out(previous, model.encoder(words), target).double()
                     for model in self.models
                 ]
             ).logsumexp(dim=0)  # up to a constant the logarithm of the models' mean
             effects = (log_p[..., :1] - log_p[..., 1:]).cpu()
             is_source = words.ne(pad).cpu()
             for row, number in enumerate(sample["id"].tolist()):
-                mattered = effects[row, : len(targets[number]) + 1, is_source[row]]
-                beams[number][0]["mattered"] = mattered.numpy()
+                attribution = effects[row, : len(targets[number]) + 1, is_source[row]]
+                beams[number][0]["attribution"] = attribution.numpy()
 
     def _batches(
         self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
@@ -350,7 +350,7 @@ class Translator:
         logger.warning(
             "the translation of %r was cut after %s, the model's limit of length",
             as_text(translation.source, LONGEST_SHOWN),
-            counted(longest, "token"),
+            pluralize(longest, "token"),
         )
         return replace(translation, is_cut=True)
 
@@ -371,7 +371,7 @@ class Translator:
             np.zeros(shape) if weights is None else weights.float().numpy(),
             score=float(hypothesis["score"]) / math.log(2),
             probabilities=hypothesis["positional_scores"].double().exp().tolist(),
-            mattered=hypothesis.get("mattered"),
+            attribution=hypothesis.get("attribution"),
         )
         if pieces == "merge":
             words = [merged_words(side)[0] for side in words]

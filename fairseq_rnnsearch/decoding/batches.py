@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 from torch.utils._pytree import tree_map_only
 
-from fairseq_rnnsearch.errors import counted
+from fairseq_rnnsearch.errors import pluralize
 
 _LINKS = ("alignments", "align_weights")  # for the whole batch, not one per row
 _NO_MEMORY = ("t allocate memory", "out of memory")  # torch's messages, without and with a GPU
@@ -103,7 +103,7 @@ def _described(sample: dict) -> str:
     if target is not None:
         lengths += f" and {target.size(1)} target"
     return (
-        f"out of memory in a batch of {counted(len(source), 'sentence')}{shown}, the longest of "
+        f"out of memory in a batch of {pluralize(len(source), 'sentence')}{shown}, the longest of "
         f"{lengths} tokens, end symbols included; make it smaller with --batch-size (in fairseq's "
         "commands also with --max-tokens, and in training with --max-train-words)"
     )

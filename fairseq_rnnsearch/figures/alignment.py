@@ -42,12 +42,12 @@ class Alignment:
             fairseq prints it).
         probabilities: of each target token, given the source and the tokens before it, if they
             are known.
-        mattered: ``(target, source)``, the natural logarithm of a target token's probability minus
-            what it is without the source position, where that was computed; read-only.
+        attribution: ``(target, source)``, the natural logarithm of a target token's probability
+            minus what it is without the source position, where that was computed; read-only.
 
     Raises:
-        UserError: when the shape of the weights or of ``mattered``, or the number of probabilities,
-            does not fit the tokens.
+        UserError: when the shape of the weights or of ``attribution``, or the number of
+            probabilities, does not fit the tokens.
     """
 
     source: tuple[str, ...]
@@ -56,14 +56,14 @@ class Alignment:
     id: int = 0
     score: float | None = None
     probabilities: tuple[float, ...] | None = None
-    mattered: NDArray[np.floating] | None = None
+    attribution: NDArray[np.floating] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", tuple(self.source))
         object.__setattr__(self, "target", tuple(self.target))
         object.__setattr__(self, "weights", self._fitting("weights", self.weights))
-        if self.mattered is not None:
-            object.__setattr__(self, "mattered", self._fitting("effects", self.mattered))
+        if self.attribution is not None:
+            object.__setattr__(self, "attribution", self._fitting("effects", self.attribution))
         if self.probabilities is not None:
             object.__setattr__(self, "probabilities", tuple(self.probabilities))
             if len(self.probabilities) != len(self.target):
@@ -106,7 +106,7 @@ class Alignment:
         The weight of a source word is the sum of its pieces' weights, because they are parts of
         one distribution; the row of a target word is the mean of its pieces' rows, so that it
         remains a distribution. The probability of a word is the product of its pieces'.
-        ``mattered`` is summed over the pieces of both: that is exact for the target word, whose
+        ``attribution`` is summed over the pieces of both: that is exact for the target word, whose
         log-probability is such a sum, but each source piece was taken away alone, and pieces that
         stand in for each other matter more together.
         """
@@ -118,11 +118,13 @@ class Alignment:
         probabilities = self.probabilities
         if probabilities is not None:
             probabilities = np.multiply.reduceat(probabilities, rows).tolist()
-        mattered = self.mattered
-        if mattered is not None:
-            mattered = np.add.reduceat(np.add.reduceat(mattered, columns, axis=1), rows, axis=0)
+        attribution = self.attribution
+        if attribution is not None:
+            attribution = np.add.reduceat(
+                np.add.reduceat(attribution, columns, axis=1), rows, axis=0
+            )
         words = {"source": source, "target": target, "probabilities": probabilities}
-        return replace(self, **words, weights=weights, mattered=mattered)
+        return replace(self, **words, weights=weights, attribution=attribution)
 
     def with_source_end(self, choice: str) -> "Alignment":
         """Keep the column of the source's end symbol, drop it, or drop it and let rows sum to one.
@@ -136,8 +138,8 @@ class Alignment:
         if choice == "renormalise":
             total = weights.sum(axis=1, keepdims=True)
             weights = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
-        mattered = None if self.mattered is None else self.mattered[:, :-1]
-        return replace(self, source=self.source[:-1], weights=weights, mattered=mattered)
+        attribution = None if self.attribution is None else self.attribution[:, :-1]
+        return replace(self, source=self.source[:-1], weights=weights, attribution=attribution)
 
     def links(self) -> list[tuple[int, int]]:
         """Return the best source word of each target word as ``(source, target)``, counted from 0.

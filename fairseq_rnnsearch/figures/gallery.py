@@ -22,7 +22,7 @@ from typing import IO
 
 from tqdm import tqdm
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.heatmap import save_heatmap
 from fairseq_rnnsearch.figures.jsonl import json_line
@@ -158,4 +158,4 @@ def write_gallery(
         for alignment in bar:
             gallery.add(alignment)
     if progress:
-        print(f"{counted(len(ordered), 'alignment')} drawn in {folder}", file=sys.stderr)
+        print(f"{pluralize(len(ordered), 'alignment')} drawn in {folder}", file=sys.stderr)

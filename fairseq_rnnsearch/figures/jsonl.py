@@ -25,8 +25,8 @@ def json_line(alignment: Alignment) -> str:
         "target": alignment.target,
         "weights": rounded(alignment.weights),
     }
-    if alignment.mattered is not None:
-        value["mattered"] = rounded(alignment.mattered)
+    if alignment.attribution is not None:
+        value["mattered"] = rounded(alignment.attribution)
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -63,12 +63,14 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
 
 
 def _from_json(entry: dict) -> Alignment:
-    source, target, mattered = entry["source"], entry["target"], entry.get("mattered")
+    source, target, attribution = entry["source"], entry["target"], entry.get("mattered")
     sizes, score = (len(target), len(source)), entry.get("score")
-    if mattered is not None:
-        mattered = _matrix(mattered, sizes)
+    if attribution is not None:
+        attribution = _matrix(attribution, sizes)
     weights = _matrix(entry["weights"], sizes)
-    return Alignment(source, target, weights, operator.index(entry["id"]), score, mattered=mattered)
+    return Alignment(
+        source, target, weights, operator.index(entry["id"]), score, attribution=attribution
+    )
 
 
 def _matrix(rows: list, sizes: tuple[int, int]) -> np.ndarray:

@@ -76,7 +76,7 @@ class Page:
 
     def __init__(self, path: str | os.PathLike[str], look: Look, sentences: IO[bytes]) -> None:
         self._path, self._look, self._sentences = Path(path), look, sentences
-        self._has_mattered = False
+        self._has_attribution = False
 
     @property
     def is_empty(self) -> bool:
@@ -90,7 +90,7 @@ class Page:
         one side is listed, without a heatmap.
         """
         sentence = _sentence(alignment)
-        self._has_mattered |= "mattered" in sentence
+        self._has_attribution |= "mattered" in sentence
         separator = "" if self.is_empty else ","
         self._sentences.write(_as_bytes(separator + _json(sentence)))
 
@@ -108,7 +108,7 @@ class Page:
             model=self._look.model,
             step=f"{1 / STEPS:.5f}",
             statistics=list(STATISTICS),
-            mattered=self._has_mattered,
+            mattered=self._has_attribution,
             data=_json(_data([], self._look.style)),
         )
         before, sentences, after = page.partition(b'"sentences":[')
@@ -130,7 +130,7 @@ def embedded_page(alignment: Alignment, style: str = "paper") -> str:
         [],
         alone=True,
         title="Alignment",
-        mattered=alignment.mattered is not None,
+        mattered=alignment.attribution is not None,
         data=_json(_data([alignment], style)),
     )
     # The page corrects its height once it is laid out.
@@ -189,7 +189,7 @@ def _sentence(alignment: Alignment) -> dict:
         "links": [source for source, _ in alignment.links()],
         **{name: _number(of(alignment)) for name, (_, of) in STATISTICS.items()},
         **_probabilities(alignment),
-        **_mattered(alignment),
+        **_attribution(alignment),
     }
 
 
@@ -198,11 +198,11 @@ def _probabilities(alignment: Alignment) -> dict:
     return {"probabilities": known} if known and None not in known else {}
 
 
-def _mattered(alignment: Alignment) -> dict:
+def _attribution(alignment: Alignment) -> dict:
     """Return what mattered with its scale: `most` is stored as weight 1, its opposite as 0."""
-    if alignment.mattered is None:
+    if alignment.attribution is None:
         return {}
-    effects = np.asarray(alignment.mattered, dtype=np.float64)
+    effects = np.asarray(alignment.attribution, dtype=np.float64)
     most = largest_effect(effects)
     return {"mattered": {"most": most, "numbers": _encoded((effects / most + 1) / 2)}}
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_rnnsearch.errors import training_goes_on
+from fairseq_rnnsearch.errors import warn_and_continue
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
 from fairseq_rnnsearch.figures.heatmap import save_heatmap
@@ -66,11 +66,11 @@ class Series:
         if "png" in self.formats:
             for alignment in alignments:
                 path = folder / f"valid{alignment.id:04d}-update{update:07d}.png"
-                with training_goes_on("heatmaps"):
+                with warn_and_continue("heatmaps"):
                     words = alignment.source, alignment.target
                     save_heatmap(path, *words, alignment.weights, style=self.look.style)
                     pictures[alignment.id] = path
-            with training_goes_on("heatmaps"):
+            with warn_and_continue("heatmaps"):
                 _animate(self.folder / ANIMATION, self._thin(self.frames()))
         if others := [name for name in self.formats if name != "png"]:
             look = replace(self.look, model=f"epoch {epoch}, after {update:,} updates")

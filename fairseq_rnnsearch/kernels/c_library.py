@@ -53,7 +53,7 @@ class Functions(NamedTuple):
         with _first_use:  # functools.cache would let two threads compile
             return _load(self.source, _DEFINES[dtype], tuple(self.arguments.items()))
 
-    def that_take(self, *tensors: Tensor) -> ctypes.CDLL | None:
+    def library_for(self, *tensors: Tensor) -> ctypes.CDLL | None:
         """Return the functions for tensors of one type, or None; C trusts its pointers."""
         types = {x.dtype for x in tensors}
         if len(types) != 1 or not all(

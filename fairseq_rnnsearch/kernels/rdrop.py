@@ -77,7 +77,7 @@ class _RDropCost(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor]:
         logits = logits.contiguous()
         given = logits, words, present, label_smoothing, alpha
-        functions = FUNCTIONS.that_take(logits)
+        functions = FUNCTIONS.library_for(logits)
         sums, gradient = _compiled(functions, *given) if functions else _in_blocks(*given)
         ctx.save_for_backward(gradient)
         cost, nll, apart = sums.unbind()

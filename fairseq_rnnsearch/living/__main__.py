@@ -23,7 +23,7 @@ from fairseq_rnnsearch.commands.command_options import (
     show_warnings,
     starting,
 )
-from fairseq_rnnsearch.errors import UsageError, counted
+from fairseq_rnnsearch.errors import UsageError, pluralize
 from fairseq_rnnsearch.models.find import MOST_CHECKPOINTS, checkpoints_of, find_model
 
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.out.is_file() and options.out.suffix != ".html":
         raise UsageError(f"--out {options.out} would be overwritten, and does not end in .html")
     if options.training:
-        checkpoints = counted(len(options.checkpoint), "checkpoint")
+        checkpoints = pluralize(len(options.checkpoint), "checkpoint")
         print(f"{options.training}: reading {checkpoints}", file=sys.stderr)
     with starting():  # torch, which --help need not import
         from fairseq_rnnsearch.commands.loading import load
@@ -65,10 +65,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _licence(model: str) -> str:
     """Return the licence line of a model's folder."""
-    from fairseq_rnnsearch.models.folder import read_facts
+    from fairseq_rnnsearch.models.folder import read_config
 
     found = find_model(model)
-    return read_facts(found).licence if found.is_dir() else ""
+    return read_config(found).licence if found.is_dir() else ""
 
 
 def _parser() -> argparse.ArgumentParser:

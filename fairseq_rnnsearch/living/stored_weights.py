@@ -12,7 +12,7 @@ import torch
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.folder import quantised
-from fairseq_rnnsearch.network.translation_model import TranslationModel, own_part
+from fairseq_rnnsearch.network.translation_model import TranslationModel, custom_module
 
 
 def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
             f"the checkpoint holds a {type(model).__name__}; the page computes RNNsearch and "
             "RNNencdec (--arch rnnsearch_50 and its kin)"
         )
-    if part := own_part(model):
+    if part := custom_module(model):
         raise UserError(
             f"the checkpoint holds a model with a part of its own ({part}); the page computes "
             "RNNsearch and RNNencdec as they are"

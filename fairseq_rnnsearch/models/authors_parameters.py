@@ -13,7 +13,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
 from fairseq_rnnsearch.runs.checkpoint import OwnFields, checkpoint_of_model
@@ -159,7 +159,7 @@ def _dictionary(symbols: int, words: Path | None) -> Dictionary:
         dictionary.add_symbol(word.strip())
     if len(dictionary) != symbols:
         raise UserError(
-            f"{words} names {counted(len(dictionary) - 4, 'word')}, each once and none like <unk>; "
-            f"the parameters have {symbols - 4}"
+            f"{words} names {pluralize(len(dictionary) - 4, 'word')}, each once and none like"
+            f" <unk>; the parameters have {symbols - 4}"
         )
     return dictionary

@@ -9,10 +9,10 @@ from omegaconf import DictConfig
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
-from fairseq_rnnsearch.models.folder import Facts, read_folder, write_folder
+from fairseq_rnnsearch.models.folder import ModelConfig, read_folder, write_folder
 from fairseq_rnnsearch.models.trained_models import read_models
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
-from fairseq_rnnsearch.network.translation_model import own_part
+from fairseq_rnnsearch.network.translation_model import custom_module
 from fairseq_rnnsearch.plugin.model import RNNSearchModel, add_younger_options
 from fairseq_rnnsearch.runs.checkpoint import OwnFields, checkpoint_of_model
 from fairseq_rnnsearch.runs.checkpoint_file import write_whole
@@ -38,7 +38,7 @@ def to_folder(
     if found.is_dir():
         folder, read = found, read_folder(found)
         model, dictionaries = read.model, read.dictionaries
-        facts = read.facts._replace(licence=licence or read.facts.licence)
+        config = read.config._replace(licence=licence or read.config.licence)
     else:
         changes = {"data": data} if data else {}
         cpu = torch.device("cpu")
@@ -52,7 +52,7 @@ def to_folder(
             )
         add_younger_options(cfg)
         _refuse_other_parts(model, cfg, dictionaries)
-        facts = Facts(
+        config = ModelConfig(
             cfg["_name"],
             {option.name: cfg[option.name] for option in fields(ModelOptions)},
             trained.languages,
@@ -60,14 +60,14 @@ def to_folder(
             trained.length_limit,
             licence,
         )
-    for language in facts.languages:
+    for language in config.languages:
         PlainText.of(folder, language)  # refuses what no reader of the new folder could use
-    write_folder(out, model, facts, dictionaries, folder, weights=weights, card=card)
+    write_folder(out, model, config, dictionaries, folder, weights=weights, card=card)
 
 
 def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: tuple) -> None:
     """Refuse a model that is not that of its options, which are all that a folder keeps."""
-    part = own_part(model)
+    part = custom_module(model)
     if part is None:
         encoder, decoder = networks_of(cfg, *dictionaries)
         other = _sizes(encoder).items() ^ _sizes(model.encoder).items()
@@ -92,9 +92,9 @@ def to_checkpoint(model: str, out: Path) -> None:
     """
     folder = find_model(model)
     read = read_folder(folder)
-    facts, (source, target) = read.facts, read.dictionaries
-    source_lang, target_lang = facts.languages
-    architecture = facts.architecture  # only a name: the options have all that it stands for
+    config, (source, target) = read.config, read.dictionaries
+    source_lang, target_lang = config.languages
+    architecture = config.architecture  # only a name: the options have all that it stands for
     if ARCH_MODEL_REGISTRY.get(architecture) is not RNNSearchModel:
         architecture = "rnnsearch_50"
     task = {
@@ -102,16 +102,16 @@ def to_checkpoint(model: str, out: Path) -> None:
         "data": str(folder),
         "source_lang": source_lang,
         "target_lang": target_lang,
-        "left_pad_source": facts.left_pad_source,
+        "left_pad_source": config.left_pad_source,
     }
     state = checkpoint_of_model(
         read.model.state_dict(),
-        facts.options | {"_name": architecture},
+        config.options | {"_name": architecture},
         task,
         OwnFields(
-            length_limit=list(facts.length_limit),
+            length_limit=list(config.length_limit),
             dictionaries=compatibility.describe(
-                {"source": source, "target": target}, facts.languages, folder
+                {"source": source, "target": target}, config.languages, folder
             ),
         ),
     )

@@ -38,7 +38,7 @@ _SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
 _FORMAT = "fairseq_rnnsearch 1"
 
 
-class Facts(NamedTuple):
+class ModelConfig(NamedTuple):
     """The contents of ``config.json``.
 
     Attributes:
@@ -62,12 +62,12 @@ class ModelFolder(NamedTuple):
     """A folder that has been read."""
 
     path: Path
-    facts: Facts
+    config: ModelConfig
     dictionaries: tuple[Dictionary, Dictionary]
     model: TranslationModel
 
 
-class Trained(NamedTuple):
+class LoadedModels(NamedTuple):
     """The models of an ensemble, of folders or checkpoints, and what they share.
 
     Attributes:
@@ -90,7 +90,7 @@ class Trained(NamedTuple):
 def write_folder(
     out: Path,
     model: TranslationModel,
-    facts: Facts,
+    config: ModelConfig,
     dictionaries: tuple[Any, Any],
     data: Path,
     *,
@@ -102,7 +102,7 @@ def write_folder(
     Args:
         data: the folder with the training's preprocessing.json and BPE codes.
         weights: how to store matrices, one of ``arguments.WEIGHTS``; vectors stay float32.
-        card: text of the README.md (default: one from the facts).
+        card: text of the README.md (default: one from the config).
 
     Raises:
         UserError: if the folder exists already, or if float16 cannot hold the parameters.
@@ -114,11 +114,11 @@ def write_folder(
         folder = Path(unfinished) / out.name
         folder.mkdir()
         (folder / PARAMETERS).write_bytes(save(dict(_as_stored(model, weights))))
-        for language, dictionary in zip(facts.languages, dictionaries, strict=True):
+        for language, dictionary in zip(config.languages, dictionaries, strict=True):
             (folder / f"dict.{language}.txt").write_text(written(dictionary), encoding="utf-8")
-        _copy_preprocessing(data, facts.languages, folder)
-        (folder / CONFIG).write_text(_config(facts, weights), encoding="utf-8")
-        text = _card(model, facts, weights) if card is None else card
+        _copy_preprocessing(data, config.languages, folder)
+        (folder / CONFIG).write_text(_config(config, weights), encoding="utf-8")
+        text = _card(model, config, weights) if card is None else card
         (folder / CARD).write_text(text, encoding="utf-8")
         write_list(folder, sorted(path.name for path in folder.iterdir()))
         folder.replace(out)
@@ -162,15 +162,15 @@ def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) ->
     plain_text.write_settings(folder, settings)
 
 
-def _config(facts: Facts, weights: str) -> str:
-    described = {"format": _FORMAT, "version": __version__, **facts._asdict(), "weights": weights}
+def _config(config: ModelConfig, weights: str) -> str:
+    described = {"format": _FORMAT, "version": __version__, **config._asdict(), "weights": weights}
     return json.dumps(described, ensure_ascii=False, indent=1) + "\n"
 
 
-def _card(model: TranslationModel, facts: Facts, weights: str) -> str:
+def _card(model: TranslationModel, config: ModelConfig, weights: str) -> str:
     numbers = sum(parameter.numel() for parameter in model.parameters())
-    options = "\n".join(f"| `{name}` | {value} |" for name, value in facts.options.items())
-    source, target = facts.languages
+    options = "\n".join(f"| `{name}` | {value} |" for name, value in config.options.items())
+    source, target = config.languages
     return f"""---
 language:
 - {source}
@@ -179,7 +179,7 @@ library_name: fairseq_rnnsearch
 pipeline_tag: translation
 ---
 
-# {facts.architecture}, {source} to {target}
+# {config.architecture}, {source} to {target}
 
 The model of "Neural Machine Translation by Jointly Learning to Align and Translate" (Bahdanau, Cho
 and Bengio, ICLR 2015), {numbers:,} parameters, stored in {weights}. Nobody has written yet what it
@@ -207,18 +207,18 @@ def read_folder(path: Path) -> ModelFolder:
     Raises:
         UserError: a file is missing, damaged, or does not fit the others.
     """
-    facts = read_facts(path)
-    dictionaries = [f"dict.{language}.txt" for language in facts.languages]
+    config = read_config(path)
+    dictionaries = [f"dict.{language}.txt" for language in config.languages]
     codes = [of_language.get("bpe_codes") for of_language in plain_text.settings_of(path).values()]
     for name in (CONFIG, plain_text.FILE_NAME, *dictionaries, *filter(None, codes), PARAMETERS):
         if not (path / name).is_file():
             raise UserError(f"{path} is not a complete model: it lacks {name}")
         check_checksum(path / name, "rnnsearch-export")
     source, target = (read_dictionary(path / name) for name in dictionaries)
-    return ModelFolder(path, facts, (source, target), _model(path, facts, source, target))
+    return ModelFolder(path, config, (source, target), _model(path, config, source, target))
 
 
-def read_facts(path: Path) -> Facts:
+def read_config(path: Path) -> ModelConfig:
     """Read ``config.json``.
 
     Raises:
@@ -226,27 +226,29 @@ def read_facts(path: Path) -> Facts:
     """
     file = path / CONFIG
     try:
-        config = json.loads(file.read_text(encoding="utf-8"))
-        if config["format"] != _FORMAT:
+        described = json.loads(file.read_text(encoding="utf-8"))
+        if described["format"] != _FORMAT:
             raise ValueError(f'"format" must be "{_FORMAT}"')
-        source, target = config["languages"]
-        drop_removed(config["options"])
-        return Facts(
-            config["architecture"],
-            config["options"],
+        source, target = described["languages"]
+        drop_removed(described["options"])
+        return ModelConfig(
+            described["architecture"],
+            described["options"],
             (source, target),
-            config.get("left_pad_source") is True,
-            stored(config.get("length_limit")),
-            as_text(config.get("licence", "")),
+            described.get("left_pad_source") is True,
+            stored(described.get("length_limit")),
+            as_text(described.get("licence", "")),
         )
     except (ValueError, KeyError, TypeError) as problem:
         raise UserError(f"{file} cannot be read: {reason(problem)}") from problem
 
 
-def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> TranslationModel:
+def _model(
+    path: Path, config: ModelConfig, source: Dictionary, target: Dictionary
+) -> TranslationModel:
     try:
         with torch.device("meta"):  # shapes alone, until the file gives values
-            model = TranslationModel(*networks_of(ModelOptions(**facts.options), source, target))
+            model = TranslationModel(*networks_of(ModelOptions(**config.options), source, target))
         with safe_open(path / PARAMETERS, "pt") as file:
             names = [name for name in file.keys() if not name.endswith(_SCALE)]  # noqa: SIM118
             parameters = current_names({name: _values(file, name) for name in names})

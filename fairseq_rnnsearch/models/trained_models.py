@@ -14,14 +14,14 @@ from fairseq.utils import import_user_module, split_paths
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.models.find import find_beside
-from fairseq_rnnsearch.models.folder import Trained
+from fairseq_rnnsearch.models.folder import LoadedModels
 from fairseq_rnnsearch.network import TranslationModel
 from fairseq_rnnsearch.runs import patches
 from fairseq_rnnsearch.runs.checkpoint import (
-    as_fairseq_has_it,
     check_registered,
     naming_checkpoint,
     read_checkpoint,
+    to_fairseq_state,
 )
 from fairseq_rnnsearch.text.compatibility import Sides, check, describe
 
@@ -33,7 +33,7 @@ def read_models(
     compute_dtype: str | None = None,
     user_dir: str | None = None,
     texts: dict[str, Any] | None = None,
-) -> Trained:
+) -> LoadedModels:
     """Read checkpoints, on a device and ready to translate.
 
     Args:
@@ -67,7 +67,7 @@ def read_models(
                 if len(paths) > 1 and isinstance(state, dict):
                     described.append(_description(state, data, changes, texts or {}))
                     check(described[0], described[-1], paths[0], f"{path} has")
-            state = as_fairseq_has_it(state, path, changes)
+            state = to_fairseq_state(state, path, changes)
             with naming_checkpoint(path):
                 check_registered(state.get("cfg") and state["cfg"].model)
             loaded, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
@@ -89,7 +89,7 @@ def read_models(
                 "which computes in float32"
             )
         model.prepare_for_inference_(cfg)
-    return Trained(
+    return LoadedModels(
         models,
         (its_task.source_dictionary, its_task.target_dictionary),
         (its_task.cfg.source_lang, its_task.cfg.target_lang),

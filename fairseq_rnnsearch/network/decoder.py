@@ -24,7 +24,7 @@ from fairseq_rnnsearch.kernels import (
     SearchStart,
 )
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.network import given_words
+from fairseq_rnnsearch.network import forced_scoring
 from fairseq_rnnsearch.network.embedded_words import EmbeddedWords, embed_words
 from fairseq_rnnsearch.network.encoder import EncodedSource, EncoderOut
 from fairseq_rnnsearch.network.precision import in_compute_dtype
@@ -138,7 +138,7 @@ class Decoder(RunByBackend):
     ) -> tuple[Tensor, Tensor | None]:
         """Read the words before each position, ``(batch, target)``.
 
-        With ``posterior``, the weights are those of ``given_words.posterior``.
+        With ``posterior``, the weights are those of ``forced_scoring.posterior``.
 
         Returns:
             t_i, ``(batch, target, l)``, and weights, ``(batch, target, source)``, or None.
@@ -147,7 +147,7 @@ class Decoder(RunByBackend):
         words = _roll_rows(prev_output_tokens, -leading)
         source = encoder_out.by_row()
         if posterior:
-            t, alpha = given_words.posterior(self, words, source, self._words_after(words))
+            t, alpha = forced_scoring.posterior(self, words, source, self._words_after(words))
         else:
             t, alpha = self.teacher_forced(words, source)
         t = _roll_rows(t, leading)
@@ -182,16 +182,16 @@ class Decoder(RunByBackend):
         return *self.output_cost(t.flatten(0, 1), words, label_smoothing, present), alpha
 
     @in_compute_dtype
-    def without_each(
+    def leave_one_out(
         self,
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         target: Tensor,
         ranks: Tensor | None = None,
     ) -> Tensor | None:
-        """See ``given_words.without_each``; target words are padded on the right."""
+        """See ``forced_scoring.leave_one_out``; target words are padded on the right."""
         source = encoder_out.by_row()
-        return given_words.without_each(self, prev_output_tokens, source, target, ranks)
+        return forced_scoring.leave_one_out(self, prev_output_tokens, source, target, ranks)
 
     @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:

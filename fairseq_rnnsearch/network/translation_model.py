@@ -74,7 +74,7 @@ def initialize(part: nn.Module, initialization: str) -> None:
         nn.init.uniform_(parameter, -0.1, 0.1)
 
 
-def own_part(model: nn.Module) -> str | None:
+def custom_module(model: nn.Module) -> str | None:
     """Return the name and class of a part that somebody has written for their model, or None."""
     for name, part in model.named_modules():
         if type(part).__module__.partition(".")[0] not in (__name__.partition(".")[0], "torch"):

@@ -23,7 +23,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.kernels.devices import CopiedNumbers
 from fairseq_rnnsearch.plugin.one_pass_adadelta import OnePassAdadelta, gradients_of, norm_of
 from fairseq_rnnsearch.runs.checkpoint import OwnFields
@@ -210,10 +210,10 @@ class RNNSearchAdadelta(FairseqOptimizer):
         why = explain()
         if self.cfg.nonfinite_limit and self._nonfinite_in_a_row >= self.cfg.nonfinite_limit:
             raise UserError(
-                f"{counted(self._nonfinite_in_a_row, 'update')} in a row had a gradient that is not"
-                f" finite (--nonfinite-limit {self.cfg.nonfinite_limit}), the last because {why};"
-                " the checkpoints are as they were: go on from one with --restore-file, with a"
-                " smaller --adadelta-step or --clip-norm, or without those sentences"
+                f"{pluralize(self._nonfinite_in_a_row, 'update')} in a row had a gradient that is"
+                f" not finite (--nonfinite-limit {self.cfg.nonfinite_limit}), the last because"
+                f" {why}; the checkpoints are as they were: go on from one with --restore-file,"
+                " with a smaller --adadelta-step or --clip-norm, or without those sentences"
             )
         skips = self.cfg.nonfinite == "skip"
         logger.warning(

@@ -6,7 +6,7 @@ import hashlib
 import numpy as np
 from fairseq.data import iterators
 
-from fairseq_rnnsearch.errors import counted
+from fairseq_rnnsearch.errors import pluralize
 from fairseq_rnnsearch.runs.checkpoint import OwnFields
 from fairseq_rnnsearch.runs.resuming import refuse_place
 
@@ -50,7 +50,7 @@ class ResumedIterator(iterators.EpochBatchIterator):
         if own.order != order:
             refuse_place(self, "its pairs come in another order now")
         if own.pairs not in ends:
-            processes = counted(self.num_shards, "process", "processes")
+            processes = pluralize(self.num_shards, "process", "processes")
             refuse_place(
                 self, f"no batches of {processes} begin behind its first {own.pairs} pairs"
             )

@@ -40,7 +40,7 @@ class RNNSearchDecoder(Decoder, FairseqIncrementalDecoder):
 
         With an incremental state, only the last column is new, and only the last position is
         returned. With ``posterior``, the weights are posterior ones, see
-        ``network.given_words.posterior``.
+        ``network.forced_scoring.posterior``.
 
         Returns:
             logits ``(batch, target, words)`` and ``{"attn": [weights]}`` with weights

@@ -29,7 +29,7 @@ from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from fairseq_rnnsearch.decoding.decode import has_alignment
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.text.corpus import text_lines
 
@@ -102,17 +102,17 @@ class GuidedAlignment(Dataset):
             ends.append(len(links) // 2)
         if number != len(pairs):
             raise UserError(
-                f"--guided-alignment {path} has {counted(number, 'line')}, but {name} has"
-                f" {counted(len(pairs), 'pair')}: it must have a line for each, in their order,"
+                f"--guided-alignment {path} has {pluralize(number, 'line')}, but {name} has"
+                f" {pluralize(len(pairs), 'pair')}: it must have a line for each, in their order,"
                 " empty for a pair without links"
             )
         self._links, self._ends = np.array(links).reshape(-1, 2), np.array(ends)
-        logger.info("%s guide the alignments of %s", counted(ends[-1], "link"), name)
+        logger.info("%s guide the alignments of %s", pluralize(ends[-1], "link"), name)
         if unknown:
             logger.warning(
                 "%s without links: <unk> stands for a part of a word there, and the words cannot "
                 "be counted",
-                counted(unknown, "pair goes", "pairs go"),
+                pluralize(unknown, "pair goes", "pairs go"),
             )
 
     def _check(self, path: Path, number: int, line: str, links: array) -> bool:
@@ -128,7 +128,7 @@ class GuidedAlignment(Dataset):
                 raise UserError(
                     f"--guided-alignment {path}, line {number}: found word {largest} of the"
                     f" {side.name} in {link!r}, but that sentence of the training data has"
-                    f" {counted(words, 'word')}; valid, counted from 0: {valid}"
+                    f" {pluralize(words, 'word')}; valid, counted from 0: {valid}"
                 )
         return known
 

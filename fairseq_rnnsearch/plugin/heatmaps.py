@@ -13,7 +13,7 @@ from fairseq.distributed.utils import get_global_rank
 from fairseq.logging.progress_bar import SummaryWriter
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import training_goes_on
+from fairseq_rnnsearch.errors import warn_and_continue
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.gallery import write_gallery
 from fairseq_rnnsearch.figures.pictures import Look, title_of
@@ -149,7 +149,7 @@ class Heatmaps:
         """Keep a batch's alignments to draw, see ``runs.trainer.AlignmentTask``."""
         for row, sentence in enumerate(ids.tolist()):
             if sentence in self._validation_samples:
-                with training_goes_on("heatmaps"):
+                with warn_and_continue("heatmaps"):
                     self._validated[sentence] = self._alignment(
                         sentence, source[row], target[row], attention[row]
                     )
@@ -172,10 +172,10 @@ class Heatmaps:
         if not alignments or get_global_rank() != 0:
             return
         pictures = {}
-        with training_goes_on("heatmaps"):
+        with warn_and_continue("heatmaps"):
             pictures = self._series_of(self._subset).add(self._epoch, update, alignments)
         if pictures and self._cfg.tensorboard_logdir and SummaryWriter is not None:
-            with training_goes_on("TensorBoard"):
+            with warn_and_continue("TensorBoard"):
                 self._to_tensorboard(pictures, update)
 
     def _to_tensorboard(self, pictures: dict[int, Path], update: int) -> None:

@@ -76,7 +76,7 @@ class OnePassAdadelta(torch.optim.Adadelta):
 
     def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
         """Return the compiled functions if they take an update's tensors."""
-        return FUNCTIONS.that_take(*parameters) if self._takes(parameters) else None
+        return FUNCTIONS.library_for(*parameters) if self._takes(parameters) else None
 
     def _takes(self, parameters: Sequence[Tensor]) -> bool:
         """Tell whether one pass can update them: an update's four tensors are dense and alike."""
@@ -110,7 +110,7 @@ def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
 def norm_of(gradients: Sequence[Tensor]) -> Tensor:
     """Return the norm of all gradients together, ``()``, in float32 at least."""
     dtype = torch.promote_types(gradients[0].dtype, torch.float32)
-    if functions := FUNCTIONS.that_take(*gradients):
+    if functions := FUNCTIONS.library_for(*gradients):
         squares = torch.empty(len(gradients), dtype=torch.float64, device="cpu")
         threads = torch.get_num_threads()
         for gradient, square in zip(gradients, squares, strict=True):

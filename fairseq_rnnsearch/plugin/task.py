@@ -27,7 +27,7 @@ from fairseq_rnnsearch.decoding.batches import naming_the_batch
 from fairseq_rnnsearch.decoding.decode import decode, has_alignment
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.decoding.search.beam_search import longest_translation
-from fairseq_rnnsearch.errors import UserError, counted, option_of
+from fairseq_rnnsearch.errors import UserError, option_of, pluralize
 from fairseq_rnnsearch.plugin import generators
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.first_batch import check_kernels
@@ -109,8 +109,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
             return
         if len(files) != len(folders):
             raise UserError(
-                f"--guided-alignment names {counted(len(files), 'file')}, but there are "
-                f"{counted(len(folders), 'data folder')}: give one for each, with : between"
+                f"--guided-alignment names {pluralize(len(files), 'file')}, but there are "
+                f"{pluralize(len(folders), 'data folder')}: give one for each, with : between"
             )
         if self.cfg.load_alignments:
             raise UserError("--guided-alignment and --load-alignments: give one of them")
@@ -129,8 +129,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
             )
         if len(links) != len(self._training_data):
             raise UserError(
-                f"--load-alignments: the {name!r} data has {counted(len(links), 'alignment')} and "
-                f"{counted(len(self._training_data), 'pair')}, with those of {name}1 and so on; "
+                f"--load-alignments: the {name!r} data has {pluralize(len(links), 'alignment')} and"
+                f" {pluralize(len(self._training_data), 'pair')}, with those of {name}1 and so on; "
                 "--guided-alignment takes a file with a line for each"
             )
 
@@ -365,5 +365,5 @@ class AlignmentHeatmapTask(ParallelDataTask):
             logger.warning(
                 "a translation was cut after %s, the limit of length of its sentence "
                 "(--max-len-a, --max-len-b), and others may be",
-                counted(int(lengths[cut][0]), "token"),
+                pluralize(int(lengths[cut][0]), "token"),
             )

@@ -202,10 +202,10 @@ def load_as_data(
     Raises:
         UserError: if the file is damaged, is not a checkpoint, or holds anything else.
     """
-    return as_fairseq_has_it(read_checkpoint(path), path, arg_overrides)
+    return to_fairseq_state(read_checkpoint(path), path, arg_overrides)
 
 
-def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) -> dict:
+def to_fairseq_state(state: Any, path: str, arg_overrides: dict | None = None) -> dict:
     """Turn the result of `read_checkpoint` for a path into that of `load_as_data`, in place."""
     with explained(path):
         if arg_overrides and state.get("args") is not None:

@@ -131,7 +131,11 @@ PATCHES = (
         without="fairseq-preprocess binarises sides with different line counts silently",
     ),
     Patch(
-        *(indexed_dataset.MMapIndexedDatasetBuilder, "finalize", preprocessing.with_python_s_sizes),
+        *(
+            indexed_dataset.MMapIndexedDatasetBuilder,
+            "finalize",
+            preprocessing.avoid_int32_overflow,
+        ),
         without="several processes that binarise more than 2 GiB write an index of places below 0",
     ),
     Patch(
@@ -140,7 +144,7 @@ PATCHES = (
         "trained on, and processes may train different things (see runs/trainer.py)",
     ),
     Patch(
-        *("fairseq_cli.train", "validate_and_save", _around(signals.save_and_heed)),
+        *("fairseq_cli.train", "validate_and_save", _around(signals.checkpoint_then_stop)),
         without="SIGTERM, Ctrl-C and SIGUSR1 lose the updates since the last checkpoint",
     ),
     Patch(
@@ -148,7 +152,7 @@ PATCHES = (
         without="two trainings in one folder overwrite each other's checkpoints",
     ),
     Patch(
-        *(checkpoint_utils, "load_checkpoint", _around(resuming.begin_or_go_on)),
+        *(checkpoint_utils, "load_checkpoint", _around(resuming.start_or_resume)),
         without="a missing or damaged checkpoint_last.pt means training from scratch; patience, "
         "schedules and finished runs begin anew",
     ),

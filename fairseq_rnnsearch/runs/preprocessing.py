@@ -53,7 +53,7 @@ def check_and_make_all(
     write_checksums(folder, before)
 
 
-def with_python_s_sizes(
+def avoid_int32_overflow(
     finalize: Callable[[MMapIndexedDatasetBuilder, str], None],
 ) -> Callable[[MMapIndexedDatasetBuilder, str], None]:
     """Let fairseq add sentences' sizes to places without the limit of 32 bits."""

@@ -206,7 +206,7 @@ def _noting(problems: dict[str, str], path: str) -> Iterator[None]:
 # --- how it goes on ------------------------------------------------------------------------------
 
 
-def begin_or_go_on(
+def start_or_resume(
     load: Callable[..., tuple], cfg: CheckpointConfig, trainer: Trainer, **iterator_options
 ) -> tuple[dict | None, EpochBatchIterator]:
     """Begin a training, or resume from the newest whole checkpoint in --save-dir.

@@ -77,7 +77,7 @@ class StopRequest:
         return int(distributed_utils.all_reduce(number, group, op="max"))
 
 
-def save_and_heed(
+def checkpoint_then_stop(
     validate_and_save: Callable[..., tuple],
     cfg: DictConfig,
     trainer: Trainer,

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 
 _AT_ONCE = 1 << 16  # bytes
 _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -63,7 +63,7 @@ def check_parallel(source: Path, target: Path, has_symbols: bool = False) -> int
     lines, others = check_text(source, has_symbols), check_text(target, has_symbols)
     if lines != others:
         raise UserError(
-            f"{source} has {counted(lines, 'line')} but {target} has {counted(others, 'line')};"
+            f"{source} has {pluralize(lines, 'line')} but {target} has {pluralize(others, 'line')};"
             " each line of the one must translate the same line of the other"
         )
     return lines

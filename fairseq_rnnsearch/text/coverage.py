@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairseq_rnnsearch.errors import as_text, counted
+from fairseq_rnnsearch.errors import as_text, pluralize
 from fairseq_rnnsearch.text.reversible import JOINER, shown
 
 logger = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class WordCount:
         are = "is" if self.unknown == 1 else "are"
         examples = ", ".join(as_text(name, _LONGEST_EXAMPLE) for name in [*self.names][:EXAMPLES])
         such_as = examples and (", such as " if len(self.names) > EXAMPLES else ": ")
-        message = f"{self.unknown:,} of {counted(self.words, noun)} {are} unknown"
+        message = f"{self.unknown:,} of {pluralize(self.words, noun)} {are} unknown"
         logger.warning("%s", f"{message}{such_as}{examples}")
 
 

@@ -20,7 +20,7 @@ from itertools import product, zip_longest
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.text.corpus import lines_as_they_come
 from fairseq_rnnsearch.train.progress import Text, describe
 
@@ -64,12 +64,12 @@ class Pairs:
             UserError: the first mistake, where there are too many.
         """
         if len(mistakes) * _MOST_MISTAKES > self.read:
-            more = f" (and {counted(len(mistakes) - 1, 'other line')})" if mistakes[1:] else ""
+            more = f" (and {pluralize(len(mistakes) - 1, 'other line')})" if mistakes[1:] else ""
             raise UserError(f"{mistakes[0]}{more}")
         if mistakes:
             are = "is not text, and was" if len(mistakes) == 1 else "are not text, and were"
             self.notes.append(
-                f"{counted(len(mistakes), 'line')} {are} left out; the first: {mistakes[0]}"
+                f"{pluralize(len(mistakes), 'line')} {are} left out; the first: {mistakes[0]}"
             )
 
     def add(self, source: str, target: str) -> None:
@@ -97,8 +97,8 @@ def read_two_files(source: Path, target: Path) -> Pairs:
             shorter = lines.index(None)
             total = number + sum(1 for _ in sides[1 - shorter])
             raise UserError(
-                f"{paths[shorter]} has {counted(number - 1, 'line')} but {paths[1 - shorter]} has"
-                f" {counted(total, 'line')}; {_EACH}"
+                f"{paths[shorter]} has {pluralize(number - 1, 'line')} but {paths[1 - shorter]} has"
+                f" {pluralize(total, 'line')}; {_EACH}"
             )
         for side, line in enumerate(lines):
             tabs[side] += "\t" in line
@@ -107,7 +107,7 @@ def read_two_files(source: Path, target: Path) -> Pairs:
     for path, lines_with_tabs in zip(paths, tabs, strict=True):
         if lines_with_tabs:
             pairs.notes.append(
-                f"{path}: {counted(lines_with_tabs, 'line')} with a tab, which counts as a space"
+                f"{path}: {pluralize(lines_with_tabs, 'line')} with a tab, which counts as a space"
             )
     return pairs
 
@@ -135,11 +135,11 @@ def read_columns(path: Path) -> Pairs:
     if 2 * pairs.left_out["no tab"] > pairs.read:
         raise UserError(
             f"{path}, line {first_without}: no tab, as in {pairs.left_out['no tab']:,} of"
-            f" {counted(pairs.read, 'line')}; expected a sentence, a tab, and its translation"
+            f" {pluralize(pairs.read, 'line')}; expected a sentence, a tab, and its translation"
         )
     if further:
         pairs.notes.append(
-            f"{path}: {counted(further, 'line')} with more than two columns; only the first"
+            f"{path}: {pluralize(further, 'line')} with more than two columns; only the first"
             " two are read"
         )
     return pairs
@@ -255,7 +255,7 @@ def split(
             corpus.notes.append(f"{prefix}: {_reasons(given)}")
         if common:
             corpus.notes.append(
-                f"{counted(common, 'pair')} of the corpus with a source sentence of {prefix}"
+                f"{pluralize(common, 'pair')} of the corpus with a source sentence of {prefix}"
                 " remain: scores on it will be too good"
             )
     least = {"train": LEAST, "valid": 1, "test": 1}
@@ -263,7 +263,7 @@ def split(
         if len(pairs) < least[name]:
             where = getattr(options, name, None) or options.pairs or options.source
             raise UserError(
-                f"{where}: only {counted(len(pairs), 'usable pair')} for {name}; at least"
+                f"{where}: only {pluralize(len(pairs), 'usable pair')} for {name}; at least"
                 f" {least[name]} needed"
                 + (f"; {_reasons(corpus)}" if any(corpus.left_out.values()) else "")
             )
@@ -272,21 +272,21 @@ def split(
 
 def _reasons(pairs: Pairs) -> str:
     reasons = [
-        f"{counted(count, 'pair')} with {why}" for why, count in pairs.left_out.items() if count
+        f"{pluralize(count, 'pair')} with {why}" for why, count in pairs.left_out.items() if count
     ]
     return f"left out: {'; '.join(reasons)}"
 
 
 def show(corpus: Pairs, splits: dict[str, list[Pair]], texts: dict[str, Text]) -> None:
     """Print what the corpus holds, what is left out and why, and how it is split."""
-    say = [f"{counted(corpus.read, 'pair')} read"]
+    say = [f"{pluralize(corpus.read, 'pair')} read"]
     if any(corpus.left_out.values()):
         say.append(_reasons(corpus))
     say += corpus.notes
     for language, text in texts.items():
-        say.append(f"{language}: {counted(text.words, 'word')}")
+        say.append(f"{language}: {pluralize(text.words, 'word')}")
     say.append(
-        ", ".join(f"{name}: {counted(len(pairs), 'pair')}" for name, pairs in splits.items())
+        ", ".join(f"{name}: {pluralize(len(pairs), 'pair')}" for name, pairs in splits.items())
     )
     print("\n".join(f"  {line}" for line in say), file=sys.stderr)
 

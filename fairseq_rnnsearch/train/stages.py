@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, as_text, counted
+from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.text.checksums import digest
 from fairseq_rnnsearch.train.pairs import PARTS
 from fairseq_rnnsearch.train.progress import Progress
@@ -239,7 +239,7 @@ class Training:
         pairs = sum(not most or length <= most for length in lengths)
         if not pairs:
             raise UserError(
-                f"no pair has at most {counted(most, 'word or piece', 'words or pieces')}"
+                f"no pair has at most {pluralize(most, 'word or piece', 'words or pieces')}"
             )
         return pairs
 
@@ -248,7 +248,7 @@ class Training:
         s = self.settings
         progress = Progress(s.updates, epochs)
         if epochs:
-            log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
+            log(f"  for {pluralize(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
         options = for_settings(s, self.folders(), self._in_work("checkpoints"), epochs, rdrop)
         self._fairseq("train", *options, show=progress.show)
 
@@ -292,8 +292,8 @@ class Training:
         reference = self._in_work("tokens") / f"{self.settings.evaluate}.{target}"
         if len(tokens) != (expected := len(_lines(reference))):
             raise UserError(
-                f"{out} has {counted(len(tokens), 'translation')} of"
-                f" {counted(expected, 'sentence')}"
+                f"{out} has {pluralize(len(tokens), 'translation')} of"
+                f" {pluralize(expected, 'sentence')}"
             )
         rules = PlainText(target, self._tokenizer(target))
         text = (rules.text(line.split()) for line in tokens)

@@ -24,7 +24,7 @@ from pathlib import Path
 from sacremoses import MosesTokenizer
 
 from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.errors import counted
+from fairseq_rnnsearch.errors import pluralize
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from text_files import Pair, read_lines, read_pairs, read_tatoeba, write_pairs
@@ -89,7 +89,7 @@ def write(out: Path, split: str, pairs: list[Pair]) -> None:
     write_pairs(pairs, out, split)
     english, french = (sum(len(pair[side].split()) for pair in pairs) for side in (0, 1))
     print(
-        f"{split}: {counted(len(pairs), 'pair')}, {english:,} English and {french:,} French words"
+        f"{split}: {pluralize(len(pairs), 'pair')}, {english:,} English and {french:,} French words"
     )
 
 

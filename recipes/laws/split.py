@@ -19,7 +19,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from text_files import Pair, write_pairs
@@ -37,7 +37,7 @@ def read_documents(path: Path) -> dict[str, list[Pair]]:
                 if len(columns) != 3:
                     raise UserError(
                         f"{path}, line {number}: must be document, English and French, separated"
-                        f" by tabs; has {counted(len(columns), 'column')}"
+                        f" by tabs; has {pluralize(len(columns), 'column')}"
                     )
                 documents[columns[0]].append((columns[1], columns[2]))
     except (OSError, EOFError, UnicodeDecodeError, zlib.error) as problem:
@@ -80,7 +80,7 @@ def part(
         kept: dict[Pair, None] = {}
         while len(kept) < size:
             if not drawn:
-                raise UserError(f"{split}: only {counted(len(kept), 'pair')}, should be {size:,}")
+                raise UserError(f"{split}: only {pluralize(len(kept), 'pair')}, should be {size:,}")
             name = drawn.pop()
             held_out.add(name)
             kept.update(
@@ -111,7 +111,7 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     for split, pairs in parts.items():
         write_pairs(pairs, options.out, split)
-        print(f"{split}: {counted(len(pairs), 'pair')}")
+        print(f"{split}: {pluralize(len(pairs), 'pair')}")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.figures.pictures import save_figure
 from reporting import paper
 from reporting.bleu_table import add_resampling
@@ -112,7 +112,7 @@ def by_length(
     """
     if width < 1 or longest < width or longest % width:
         raise UserError(
-            f"bins of {counted(width, 'word')} up to {longest}: the width must be at least 1, and"
+            f"bins of {pluralize(width, 'word')} up to {longest}: the width must be at least 1, and"
             " the longest sentence a multiple of it"
         )
     last = min(longest, width * math.ceil(max(lengths.max(), 1) / width))  # the text may end before
@@ -146,7 +146,7 @@ def curves(
     drawn = [bin for bin in bins if bin.sentences >= max(fewest, 1)]
     if not drawn:
         raise UserError(
-            f"no figure of the lengths: no bin has {counted(fewest, 'sentence')} or more; "
+            f"no figure of the lengths: no bin has {pluralize(fewest, 'sentence')} or more; "
             "--fewest takes smaller ones"
         )
     return (

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.text.corpus import checked_lines
 from reporting.options import add_file
 
@@ -31,7 +31,7 @@ def read_as_many(path: Path, count: int, other: Path) -> list[str]:
     sentences = read_sentences(path)
     if len(sentences) != count:
         raise UserError(
-            f"{path} has {counted(len(sentences), 'line')} but {other} has {count:,}; expected a"
+            f"{path} has {pluralize(len(sentences), 'line')} but {other} has {count:,}; expected a"
             " line for each sentence"
         )
     return sentences

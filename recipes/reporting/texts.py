@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 from reporting import paper
 from reporting.options import add_file, add_list, check_names, given_together, named_paths
 from reporting.sentences import (
@@ -80,7 +80,7 @@ def read_subset(path: Path, known: np.ndarray) -> list[str]:
         return list(compress(sentences, known))
     if len(sentences) != known.sum():
         raise UserError(
-            f"{path} has {counted(len(sentences), 'line')}; expected a line for each of the"
+            f"{path} has {pluralize(len(sentences), 'line')}; expected a line for each of the"
             f" {len(known)} sentences, or for each of the {known.sum()} without unknown words"
         )
     return sentences

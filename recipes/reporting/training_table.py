@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import counted
+from fairseq_rnnsearch.errors import pluralize
 from reporting import paper
 from reporting.options import add_list, check_names, named_paths, named_values
 from reporting.tables import Column, Row, Table, fixed, markdown
@@ -117,7 +117,7 @@ def training_remarks(trainings: Mapping[str, Training]) -> list[str]:
     for name, training in trainings.items():
         parts = []
         if training.valid_nats is not None:
-            parts.append(f"lowest dev. NLL after {counted(training.valid_update, 'update')}")
+            parts.append(f"lowest dev. NLL after {pluralize(training.valid_update, 'update')}")
             if training.last_valid_nats != training.valid_nats:
                 parts.append(f"{training.last_valid_nats:.1f} at the end")
         if training.runs > 1:
@@ -126,7 +126,7 @@ def training_remarks(trainings: Mapping[str, Training]) -> list[str]:
             parts.append(f"{training.lost_hours:.2f} h of lost work not counted")
         if training.unlogged_updates:
             parts.append(
-                f"the log lacks {counted(training.unlogged_updates, 'update')}, and the hours are"
+                f"the log lacks {pluralize(training.unlogged_updates, 'update')}, and the hours are"
                 " without theirs"
             )
         if parts:

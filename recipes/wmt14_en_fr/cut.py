@@ -14,7 +14,7 @@ import numpy as np
 from parallel_text import new_sides, read_blocks, sides
 
 from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 
 BLOCK_LINES = 20_000
 
@@ -86,8 +86,8 @@ def write_kept(corpus: Path, kept: np.ndarray | None, outputs: tuple) -> list[in
         counts += [size, len(chosen), *words]
     if kept is not None and counts[0] != len(kept):
         raise UserError(
-            f"{corpus} has {counted(counts[0], 'pair')} and {counted(len(kept), 'score')}: score it"
-            " again"
+            f"{corpus} has {pluralize(counts[0], 'pair')} and {pluralize(len(kept), 'score')}:"
+            " score it again"
         )
     return counts.tolist()
 

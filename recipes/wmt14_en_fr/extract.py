@@ -23,7 +23,7 @@ from parallel_text import new_sides
 from sgml import read_pair
 
 from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 
 _CHUNK = 1 << 20
 _BROKEN = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
@@ -146,7 +146,7 @@ def main() -> None:
             pairs += add_pair(tuple(names), tuple(map(Path, names)), outputs)
         for corpus in options.corpora:
             pairs += add_archive(table[corpus], options.archives, outputs, options.out)
-    print(f"  {counted(pairs, 'pair')}")
+    print(f"  {pluralize(pairs, 'pair')}")
 
 
 if __name__ == "__main__":

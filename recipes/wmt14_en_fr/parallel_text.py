@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TypeVar
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, pluralize
 
 LANGUAGES = ("en", "fr")
 
@@ -66,8 +66,8 @@ def read_blocks(source: Path, target: Path, lines: int = 2000) -> Iterator[Block
                         for count, file in zip(counts, (first, second), strict=True)
                     ]
                     raise UserError(
-                        f"{source} has {counted(totals[0], 'line')} and {target} has {totals[1]:,};"
-                        " each line must translate the same line of the other"
+                        f"{source} has {pluralize(totals[0], 'line')} and {target} has"
+                        f" {totals[1]:,}; each line must translate the same line of the other"
                     )
                 if not counts[0]:
                     return

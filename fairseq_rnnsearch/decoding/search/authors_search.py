@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.decoding.search.beam_search import BeamSearch, Limits
-from fairseq_rnnsearch.errors import counted
+from fairseq_rnnsearch.errors import pluralize
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +92,7 @@ class SecondAttempts:
                     logger.warning(
                         "no translation of %s within 3 x the source's length, even with a beam of "
                         "%d: left empty",
-                        counted(len(unfinished), "sentence"),
+                        pluralize(len(unfinished), "sentence"),
                         self.beam_size,
                     )
                     for i in unfinished:

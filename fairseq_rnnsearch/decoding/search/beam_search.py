@@ -35,16 +35,16 @@ class StepwiseDecoder(Protocol):
     def has_alignment(self) -> bool:
         """Whether there are alignment weights.
 
-        If so, ``posterior=True`` with given words returns ``network.given_words.posterior``.
+        If so, ``posterior=True`` with given words returns ``network.forced_scoring.posterior``.
         """
 
     def begin(self, encoder_out: Any) -> Any:
         """Return the decoder's steps, ``kernels.DecoderSteps``, for the encoder's result."""
 
-    def without_each(
+    def leave_one_out(
         self, prev_output_tokens: Tensor, encoder_out: Any, target: Tensor
     ) -> Tensor | None:
-        """See ``network.given_words.without_each``."""
+        """See ``network.forced_scoring.leave_one_out``."""
 
 
 @dataclass

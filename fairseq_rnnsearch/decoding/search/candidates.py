@@ -31,7 +31,7 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     Returns:
         scores, words and hypotheses, ``(sentences, k)``.
     """
-    if compiled := FUNCTIONS.that_take(lprobs):
+    if compiled := FUNCTIONS.library_for(lprobs):
         values = lprobs.new_empty(len(lprobs), k)
         words, hypotheses = lprobs.new_empty(2, len(lprobs), k, dtype=torch.long)
         tensors = (lprobs, scores.to(lprobs.dtype).contiguous(), values, words, hypotheses)

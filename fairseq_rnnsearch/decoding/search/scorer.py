@@ -15,7 +15,7 @@ class Scorer:
 
     Args:
         dictionary: the target's.
-        posterior: whether the weights are those of ``network.given_words.posterior``.
+        posterior: whether the weights are those of ``network.forced_scoring.posterior``.
     """
 
     def __init__(self, dictionary: Any, *, posterior: bool = False) -> None:

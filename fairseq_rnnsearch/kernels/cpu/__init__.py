@@ -12,11 +12,11 @@ from torch import nn
 
 from fairseq_rnnsearch.kernels.cpu import (
     decoder_loop,
-    few_rows,
     output_cost,
     packed_weights,
     recurrence,
     search_steps,
+    small_batch,
 )
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
@@ -45,4 +45,8 @@ class CPU(Reference):
         weight = start.parts.output.weight
         if not packed_weights.can_keep(weight) or start.initial.dtype == torch.bfloat16:
             return super().decoder_steps(start)
-        return few_rows.FewRowSteps(start) if few_rows.takes_search(start) else SearchSteps(start)
+        return (
+            small_batch.SmallBatchSteps(start)
+            if small_batch.takes_search(start)
+            else SearchSteps(start)
+        )

@@ -400,7 +400,7 @@ void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *l
 
 #ifndef BFLOAT16
 
-/* --- translating with weights that fit a cache, see few_rows.py ---
+/* --- translating with weights that fit a cache, see small_batch.py ---
 
    There are `width` rows for each sentence. */
 

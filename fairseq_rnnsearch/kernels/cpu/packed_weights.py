@@ -28,7 +28,7 @@ def _made() -> WeakIdKeyDictionary:
     return WeakIdKeyDictionary()
 
 
-def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
+def cached_by_weights(make: Callable[..., Made], *weights: Tensor) -> Made:
     """Return ``make(*weights)``, cached until torch counts a change of one of the weights.
 
     It counts none through ``weight.data`` or NumPy: callers must call ``forget`` after these.
@@ -63,7 +63,7 @@ def product(weight: Tensor) -> Callable[..., Tensor]:
 
     If W is in bfloat16, x is rounded to it; the result has x's type.
     """
-    return kept(_of_any_type, weight)
+    return cached_by_weights(_of_any_type, weight)
 
 
 def single_product(x: Tensor, weight: Tensor) -> Tensor:

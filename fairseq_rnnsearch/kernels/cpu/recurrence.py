@@ -40,7 +40,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu import few_rows
+from fairseq_rnnsearch.kernels.cpu import small_batch
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import (
     batch_product,
@@ -58,8 +58,8 @@ def recurrence(
     """See ``Backend.recurrence``; the directions take their steps together."""
     units = [direction.unit for direction in directions]
     weights = [w for unit in units for w in (unit.recurrent_gates, unit.recurrent_proposed)]
-    if few_rows.takes(weights, directions[0].inputs.dtype):
-        return few_rows.recurrence(directions, initial, present)
+    if small_batch.takes(weights, directions[0].inputs.dtype):
+        return small_batch.recurrence(directions, initial, present)
     reverse = tuple(direction.reverse for direction in directions)
     inputs = [direction.inputs for direction in directions]
     arrange = product if can_keep(weights[0]) else partial(batch_product, uses=len(inputs[0]))

@@ -15,7 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, can_keep, kept, product
+from fairseq_rnnsearch.kernels.cpu.packed_weights import (
+    batch_product,
+    cached_by_weights,
+    can_keep,
+    product,
+)
 from fairseq_rnnsearch.kernels.cpu.word_inputs import WordInputs
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import SearchStart
@@ -51,7 +56,7 @@ class SearchSteps(DecoderSteps):
             )
             self._readout_state = self._arrange(readout.state_weight)
             self._inner = None if output.inner_weight is None else product(output.inner_weight)
-            self._words = kept(
+            self._words = cached_by_weights(
                 WordInputs,
                 *(embedding.weight, embedding.bias, unit.input_weight, unit.input_bias),
                 *(readout.word_weight, readout.bias),
@@ -77,7 +82,7 @@ class SearchSteps(DecoderSteps):
     @staticmethod
     def _arrange_output(weight: Tensor) -> Any:
         """Return the output layer's weight as ``log_probabilities`` takes it."""
-        return kept(batch_product, weight)
+        return cached_by_weights(batch_product, weight)
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``DecoderSteps.step``."""

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels.c_library import INTEGER, POINTER, REAL, Functions
 from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE
-from fairseq_rnnsearch.kernels.cpu.packed_weights import can_keep, kept
+from fairseq_rnnsearch.kernels.cpu.packed_weights import cached_by_weights, can_keep
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
 
@@ -58,7 +58,9 @@ def recurrence(
         steps, rows, n = inputs.size(0), inputs.size(1), inputs.size(2) // 3
         states, scratch = inputs.new_empty(steps + 1, rows, n), inputs.new_empty(6 * rows * n)
         states[steps if reverse else 0] = 0 if initial is None else initial
-        weights = [kept(_panels, w) for w in (unit.recurrent_gates, unit.recurrent_proposed)]
+        weights = [
+            cached_by_weights(_panels, w) for w in (unit.recurrent_gates, unit.recurrent_proposed)
+        ]
         here = None if present is None else present.to(inputs.dtype).contiguous()
         FUNCTIONS.of_type(inputs.dtype).few_rows_recurrence(
             *(torch.get_num_threads(), steps, rows, n, reverse, inputs.data_ptr()),
@@ -77,7 +79,7 @@ def _panels(weight: Tensor) -> Tensor:
     return panels
 
 
-class FewRowSteps(SearchSteps):
+class SmallBatchSteps(SearchSteps):
     """The steps of a search for which ``takes_search`` holds."""
 
     def __init__(self, start: SearchStart) -> None:
@@ -108,7 +110,7 @@ class FewRowSteps(SearchSteps):
 
     @staticmethod
     def _arrange(weight: Tensor) -> Tensor:
-        return kept(_panels, weight)
+        return cached_by_weights(_panels, weight)
 
     _arrange_output = _arrange
 

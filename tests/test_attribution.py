@@ -19,7 +19,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.living.living_page import write_living_page
-from fairseq_rnnsearch.network import DECODER_ORDERS, given_words
+from fairseq_rnnsearch.network import DECODER_ORDERS, forced_scoring
 
 pytest_plugins = ["trained"]
 
@@ -50,7 +50,7 @@ def mattered(p, x, y, order):
 def effects(model):
     """The same by the model, for each sentence of a padded batch."""
     previous = padded([[EOS, *words[:-1]] for words in TARGETS])
-    log_p = model.decoder.without_each(previous, model.encoder(padded(SOURCES)), padded(TARGETS))
+    log_p = model.decoder.leave_one_out(previous, model.encoder(padded(SOURCES)), padded(TARGETS))
     found = log_p[..., :1] - log_p[..., 1:]
     sizes = zip(found, SOURCES, TARGETS, strict=True)
     return [one[: len(y), : len(x)] for one, x, y in sizes], log_p
@@ -59,7 +59,7 @@ def effects(model):
 @pytest.mark.parametrize("order", DECODER_ORDERS)
 @pytest.mark.parametrize("kernels", ["reference", "fast"])
 def test_effects_equal_the_oracle(order, kernels, monkeypatch):
-    monkeypatch.setattr(given_words, "_LOGITS", 20)  # of two rows, so that there are several parts
+    monkeypatch.setattr(forced_scoring, "_LOGITS", 20)  # two rows, hence several parts
     model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels).eval()
     for found, x, y in zip(effects(model)[0], SOURCES, TARGETS, strict=True):
         assert_close(found, torch.tensor(mattered(arrays_of(model), x, y, order)), **EXACT)
@@ -82,7 +82,7 @@ def test_other_parts_score_as_they_do(order, name):
 def test_rows_with_all_weight_on_one_position_stay_finite():
     alpha = torch.tensor([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
     padding = torch.tensor([[False, False, False, True], [False, True, True, True]])
-    left = given_words.weights_without_each(alpha, padding)
+    left = forced_scoring.weights_without_each(alpha, padding)
     assert_close(left[0, 2], torch.tensor([0.5, 0.0, 0.5, 0.0]))  # without the one with all of it
     assert_close(left[0, 1], alpha[0])
     assert left[1, 1].tolist() == [0, 0, 0, 0]
@@ -91,7 +91,7 @@ def test_rows_with_all_weight_on_one_position_stay_finite():
 
 def test_positions_are_taken_away_in_an_order():
     alpha, padding = torch.tensor([[0.5, 0.3, 0.2]]), torch.zeros(1, 3, dtype=torch.bool)
-    left = given_words.weights_without_each(alpha, padding, torch.tensor([[2, 0, 1]]))[0]
+    left = forced_scoring.weights_without_each(alpha, padding, torch.tensor([[2, 0, 1]]))[0]
     expected = torch.tensor([[0.5, 0.3, 0.2], [5 / 7, 0, 2 / 7], [1, 0, 0], [0, 0, 0]])
     assert_close(left, expected)
 
@@ -99,17 +99,17 @@ def test_positions_are_taken_away_in_an_order():
 def test_rnnencdec_has_none():
     model = build_model(fixed_context=True).eval()
     words = padded(TARGETS)
-    assert model.decoder.without_each(words, model.encoder(padded(SOURCES)), words) is None
+    assert model.decoder.leave_one_out(words, model.encoder(padded(SOURCES)), words) is None
 
 
 def test_pieces_become_words_by_sums():
     pieces = ("a@@", "b", "</s>"), ("c", "d@@", "e", "</s>")
     numbers = np.arange(12.0).reshape(4, 3)
-    merged = Alignment(*pieces, numbers, mattered=numbers).merge_pieces()
-    assert merged.mattered.tolist() == [[1, 2], [3 + 4 + 6 + 7, 5 + 8], [9 + 10, 11]]
-    assert merged.with_source_end("drop").mattered.tolist() == [[1], [20], [19]]
+    merged = Alignment(*pieces, numbers, attribution=numbers).merge_pieces()
+    assert merged.attribution.tolist() == [[1, 2], [3 + 4 + 6 + 7, 5 + 8], [9 + 10, 11]]
+    assert merged.with_source_end("drop").attribution.tolist() == [[1], [20], [19]]
     with pytest.raises(UserError, match=r"alignment effects have shape \(3, 4\)"):
-        Alignment(*pieces, numbers, mattered=numbers.T)
+        Alignment(*pieces, numbers, attribution=numbers.T)
 
 
 @pytest.fixture(scope="module")
@@ -183,12 +183,12 @@ def test_an_ensemble_scores_by_the_mean_of_its_probabilities():
     source = torch.tensor([[*map(both.source_dictionary.index, tokens), EOS]])
     previous, target = torch.tensor([[EOS, 5, 6]]), torch.tensor([[5, 6, EOS]])
     p = [
-        one.decoder.without_each(previous, one.encoder(source), target).exp()[0].detach()
+        one.decoder.leave_one_out(previous, one.encoder(source), target).exp()[0].detach()
         for one in both.models
     ]
     log_p = (sum(p) / 2).log()
     both._attribute([beam], [tokens], 1)
-    np.testing.assert_allclose(beam[0]["mattered"], log_p[:, :1] - log_p[:, 1:], atol=1e-5)
+    np.testing.assert_allclose(beam[0]["attribution"], log_p[:, :1] - log_p[:, 1:], atol=1e-5)
 
 
 @pytest.mark.parametrize("option", ["attribution", "posterior"])
@@ -219,7 +219,7 @@ def test_the_command_and_python_give_the_same(option, barely_trained, tmp_path):
 @pytest.mark.parametrize("wrong", [["x"], [[[0.5, 0.5], [1, 0]]], [[0.5, 0.5, 1, 0]]], ids=str)
 def test_numbers_of_a_wrong_shape_are_refused(name, wrong, tmp_path):
     square = np.array([[0.5, 0.5], [1, 0]])
-    line = json.loads(json_line(Alignment(("a", "b"), ("x", "y"), square, mattered=square)))
+    line = json.loads(json_line(Alignment(("a", "b"), ("x", "y"), square, attribution=square)))
     path = tmp_path / "alignments.jsonl"
     path.write_text(json.dumps(line))
     assert read_alignments(path)

@@ -47,7 +47,7 @@ def posterior(
     return decoder.read_out(positions), torch.softmax(scores, dim=-1)
 
 
-def without_each(
+def leave_one_out(
     decoder: "Decoder",
     previous: Tensor,
     source: EncodedSource,
@@ -117,7 +117,7 @@ def _log_probabilities(decoder: "Decoder", t: Tensor, words: Tensor) -> Tensor:
 
 
 def weights_without_each(alpha: Tensor, padding: Tensor, ranks: Tensor | None = None) -> Tensor:
-    """Return a row of weights as it is, then without each position in turn; see `without_each`.
+    """Return a row of weights as it is, then without each position in turn; see `leave_one_out`.
 
     Args:
         alpha, padding, ranks: ``(batch, source)``.
