@@ -4,16 +4,40 @@ The language has nouns, some of them after an adjective, which its translation p
 behind the noun: "red house bird" is "maison rouge oiseau".
 """
 
+import contextlib
+import importlib
 import json
+import logging
 import os
 import random
+import runpy
 import shlex
+import signal
 import subprocess
-from collections.abc import Callable, Iterable
+import sys
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import ModuleType
+from typing import BinaryIO
+from unittest import mock
 
-from launchpad import ERROR, QUIET, ROOT, SCRIPTS, TASK, Finished, warm, words  # noqa: F401
+from launchpad import (  # noqa: F401
+    BEGUN,
+    ERROR,
+    QUIET,
+    ROOT,
+    SCRIPTS,
+    TASK,
+    Finished,
+    exit_status,
+    warm,
+    words,
+)
+
+from fairseq_rnnsearch import errors
 
 PACKAGE = ROOT / "fairseq_rnnsearch"
 
@@ -47,8 +71,107 @@ def run(command: str, *arguments: object, **options) -> Finished:
     return warm().run(command, *arguments, **options)
 
 
+def call(
+    program: str | Path,
+    *arguments: object,
+    stdin: str | bytes = "",
+    cwd: Path = ROOT,
+    **environment: str,
+) -> Finished:
+    """Run a command of the package or a program of recipes in the test's own process.
+
+    It finds itself in a process of its own, but for what has been imported, and all that it leaves
+    there is undone. Not for fairseq's commands, which patch fairseq, nor for several threads.
+
+    Args:
+        program: a module that has a ``main``, such as "fairseq_rnnsearch.commands.align", or the
+            path of a program.
+        arguments, stdin, cwd, environment: as of `Launchpad.run`.
+    """
+    argv = [str(program), *words(*arguments)]
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(tempfile.TemporaryFile()) for _ in range(3)]
+        files[0].write(stdin if isinstance(stdin, bytes) else stdin.encode())
+        files[0].seek(0)
+        with (
+            _fresh_process(*files),
+            mock.patch.multiple(sys, argv=argv, path=[str(Path(program).parent), *sys.path]),
+            mock.patch.dict(os.environ, environment),
+            contextlib.chdir(cwd),
+        ):
+            status = exit_status(lambda: _call_main(program))
+        for file in files[1:]:
+            file.seek(0)
+        said = [file.read().decode(errors="backslashreplace") for file in files[1:]]
+        return Finished(shlex.join(argv), status, *said)
+
+
+def _call_main(program: str | Path) -> None:
+    if isinstance(program, Path):
+        runpy.run_path(str(program), run_name="__main__")
+        return
+    module = importlib.import_module(program)
+    if hasattr(module, "__path__"):  # a package
+        module = importlib.import_module(f"{program}.__main__")
+    module.main()
+
+
+@contextlib.contextmanager
+def _fresh_process(*files: BinaryIO) -> Iterator[None]:
+    """Let standard streams use files, and begin with a fresh process's logging, hook, warnings."""
+    kept = [os.dup(descriptor) for descriptor in range(3)]
+    handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+    level, modules = logging.root.level, _without_modules_of_recipes()
+    logging.root.setLevel(logging.WARNING)
+    _forget_what_was_said()
+    for descriptor, file in enumerate(files):
+        os.dup2(file.fileno(), descriptor)
+    with (
+        open(0, encoding="utf-8", closefd=False) as stdin,
+        open(1, "w", encoding="utf-8", closefd=False) as out,
+        open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False) as err,
+        mock.patch.multiple(
+            sys, stdin=stdin, stdout=out, stderr=err, excepthook=sys.__excepthook__
+        ),
+        mock.patch.object(logging.root, "handlers", []),
+        mock.patch.object(warnings, "formatwarning", warnings.formatwarning),
+        warnings.catch_warnings(),
+    ):
+        warnings.showwarning = _show_warning
+        warnings.filterwarnings("ignore", "", DeprecationWarning, r"(?!fairseq_rnnsearch)")
+        yield
+    for descriptor, old in enumerate(kept):
+        os.dup2(old, descriptor)
+        os.close(old)
+    for number, handler in handlers.items():
+        if signal.getsignal(number) is not handler:
+            signal.signal(number, handler)
+    logging.root.setLevel(level)
+    _forget_what_was_said()
+    _without_modules_of_recipes()
+    sys.modules.update(modules)
+
+
+def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
+    sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
+
+
+def _forget_what_was_said() -> None:
+    """Let what a process does once happen again."""
+    errors.install_excepthook.cache_clear()
+    errors._times_asked.cache_clear()
+
+
+def _without_modules_of_recipes() -> dict[str, ModuleType]:
+    """Remove modules that a program has imported from beside it; several have the same names."""
+    files = {n: getattr(module, "__file__", None) or "" for n, module in sys.modules.items()}
+    recipes = str(ROOT / "recipes")
+    return {n: sys.modules.pop(n) for n, file in files.items() if file.startswith(recipes)}
+
+
 def run_process(words: Iterable[object], **options) -> subprocess.CompletedProcess[str]:
     """Run a program in a process of its own, and keep what it says."""
+    BEGUN["programs"] += 1
     return subprocess.run([*map(str, words)], capture_output=True, text=True, **options)
 
 
@@ -65,6 +188,7 @@ def run_installed(
         arguments: strings that begin with "-" are cut into words as in a shell.
         environment: variables to set besides OMP_NUM_THREADS.
     """
+    BEGUN["programs"] += 1
     command_line = [str(SCRIPTS / command), *words(*arguments)]
     finished = subprocess.run(
         command_line,

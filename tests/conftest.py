@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from authors import authors_params, recorded_numbers
+from launchpad import BEGUN
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "recipes"))  # for reporting
 
@@ -25,6 +26,20 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker(pytest.mark.slow)
+
+
+def pytest_sessionfinish(session):
+    if hasattr(session.config, "workeroutput"):  # of pytest-xdist, in a worker
+        session.config.workeroutput["begun"] = dict(BEGUN)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node):
+    BEGUN.update(getattr(node, "workeroutput", {}).get("begun", {}))
+
+
+def pytest_terminal_summary(terminalreporter):
+    terminalreporter.write_line(", ".join(f"{number} {kind}" for kind, number in BEGUN.items()))
 
 
 CHROMIUM_FLAGS = (

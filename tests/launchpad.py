@@ -27,6 +27,7 @@ import tempfile
 import threading
 import time
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -39,6 +40,9 @@ QUIET = "--cpu --no-progress-bar --num-workers 0"
 # Seconds after which a command hangs.
 LIMIT = float(os.environ.get("LAUNCHPAD_LIMIT", 120))
 
+
+# How often tests have begun a fork, a training (of one or several processes) or another program.
+BEGUN = Counter(forks=0, trainings=0, programs=0)
 
 # What the process imports of the package.
 LOADED = (
@@ -228,6 +232,9 @@ class Launchpad:
         typed.write_bytes(stdin if isinstance(stdin, bytes) else stdin.encode())
         is_script = command.startswith("fairseq-")
         command_line = [str(SCRIPTS / command) if is_script else command, *words(*arguments)]
+        is_training = command in ("fairseq-train", "fairseq-hydra-train")
+        BEGUN["forks"] += 1
+        BEGUN["trainings"] += is_training and environment.get("RANK", "0") == "0"
         pid = self.ask(
             do="begin",
             words=command_line,
@@ -289,6 +296,21 @@ def words(*arguments: object) -> list[str]:
     return found
 
 
+def exit_status(main: Callable[[], object]) -> int:
+    """Call a program's main function, and return the status with which Python would end."""
+    try:
+        main()
+    except SystemExit as end:
+        if not isinstance(end.code, str):
+            return end.code or 0
+        print(end.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
 @functools.cache
 def warm() -> Launchpad:
     """Return the launchpad of this worker; it is begun by the first command that needs one."""
@@ -347,17 +369,7 @@ def _run(
     sys.argv = list(words)
     if strike:
         _arrange(**strike)
-    status = 0
-    try:
-        _main_of(words)()
-    except SystemExit as end:
-        status = end.code or 0
-        if isinstance(status, str):
-            print(status, file=sys.stderr)
-            status = 1
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-        status = 1
+    status = exit_status(_main_of(words))
     atexit._run_exitfuncs()
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
