@@ -36,7 +36,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         choices=("overview", "versions", "options", "checkpoint", "patches"),
         default="overview",
     )
-    parser.add_argument("--markdown", action="store_true", help="options as tables")
     chosen = parser.parse_args(arguments)
     if chosen.what == "overview":
         print(OVERVIEW)
@@ -46,14 +45,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from fairseq_rnnsearch.commands.command_options import show_warnings
 
         show_warnings()
-        if chosen.what == "options":
-            from fairseq_rnnsearch.plugin import option_list
+        from fairseq_rnnsearch.plugin import option_list
+        from fairseq_rnnsearch.runs import checkpoint, patches
 
-            print(option_list.as_markdown() if chosen.markdown else option_list.as_text())
-        else:
-            from fairseq_rnnsearch.runs import checkpoint, patches
-
-            print((checkpoint if chosen.what == "checkpoint" else patches).table())
+        lists = {"options": option_list, "checkpoint": checkpoint, "patches": patches}
+        print(lists[chosen.what].table())
 
 
 def _print_versions() -> None:

@@ -1,11 +1,9 @@
 """The options that the plugin adds to fairseq's commands, from the dataclasses that fairseq reads.
 
-``python -m fairseq_rnnsearch options`` prints them as text, and with ``--markdown`` as the tables
-of the manual.
+``python -m fairseq_rnnsearch options`` prints them as the tables of the manual.
 """
 
 import inspect
-import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, Field, fields
 from enum import Enum
@@ -47,21 +45,8 @@ def own_options(dataclass: type) -> Iterator[Field]:
             yield field
 
 
-def as_text() -> str:
-    """Return all options as text to read, with their values and defaults."""
-    lines = []
-    for title, dataclass in parts().items():
-        lines += ["", title, ""]
-        for field in own_options(dataclass):
-            default = f"  (default: {_default(field)})" * bool(_default(field))
-            lines.append(f"  {_written(field)}{default}")
-            help = field.metadata["help"]
-            lines.append(textwrap.fill(help, 96, initial_indent=" " * 6, subsequent_indent=" " * 6))
-    return "\n".join(lines)
-
-
-def as_markdown() -> str:
-    """Return a table for each part."""
+def table() -> str:
+    """Return a table of Markdown for each part."""
     lines = []
     for title, dataclass in parts().items():
         lines += ["", f"| `{title}` | default | what it is |", "|---|---|---|"]
