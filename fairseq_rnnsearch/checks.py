@@ -1,9 +1,12 @@
-"""Types and choices of arguments, of Python's and of the commands."""
+"""Types, choices and checks of arguments, of Python's and of the commands."""
 
 import argparse
 import math
-from collections.abc import Callable
+import numbers
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypedDict, get_args
+
+from fairseq_rnnsearch.errors import UserError, option_of
 
 # A length to the power of a larger lenpen is no longer a float32.
 LARGEST_LENPEN = 10
@@ -52,3 +55,42 @@ def at_least(least: float, below: float = math.inf, kind: type = int) -> Callabl
 
 
 count_of = at_least(1)
+
+# --- of options that fairseq reads ----------------------------------------------------------------
+
+# The "check" in a dataclass field's metadata: it gets the option's name and all options, and raises
+# UserError. `runs.options.check_options` calls it.
+Check = Callable[[str, Mapping[str, Any]], None]
+
+
+def in_range(least: float, most: float = math.inf) -> Check:
+    """Return the check of a number, or of each number in a list; an option may have no value."""
+    valid = f"{least} or more" if most == math.inf else f"from {least} to {most}"
+
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        value = options.get(name)
+        for number in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(number, numbers.Real) and not least <= number <= most:
+                raise UserError(f"{option_of(name)} {number}: must be {valid}")
+
+    return check
+
+
+def excludes(defaults: Mapping[str, Any], why: str, unless: Any = None) -> Check:
+    """Return the check that other options have their defaults.
+
+    Args:
+        defaults: of the other options.
+        why: for the message, which names the other option first.
+        unless: the value of the checked option that excludes nothing.
+    """
+
+    def check(name: str, options: Mapping[str, Any]) -> None:
+        if options.get(name, unless) == unless:
+            return
+        for other, default in defaults.items():
+            if (value := options.get(other, default)) != default:
+                shown = "" if value is True else f" {value}"
+                raise UserError(f"{option_of(other)}{shown}: {why}")
+
+    return check

@@ -22,6 +22,8 @@ from fairseq_rnnsearch.decoding.batches import rows_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion, guided_alignment_cost
 from fairseq_rnnsearch.plugin.guided_alignment import GuidedAlignment
+from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
+from fairseq_rnnsearch.runs.options import check_options
 
 pytest_plugins = ["trained"]
 
@@ -230,9 +232,9 @@ def test_binarised_links_and_those_of_a_second_part(small_corpus, tmp_path):
     both = {"guided_alignment": str(write_links(tmp_path / "both", links * 2))}
     guided = task_with_data(small_corpus, tmp_path, data=options["data"], **both).dataset("train")
     assert len(guided.align_dataset) == 206
-    for given in (options, both):
-        with pytest.raises(UserError, match="--upsample-primary 2: this would repeat pairs"):
-            task_with_data(small_corpus, tmp_path, upsample_primary=2, **given)
+    for option, given in (("load", {"load_alignments": True}), ("guided", both)):
+        with pytest.raises(UserError, match=f"--{option}.*: --upsample-primary would repeat pairs"):
+            check_options({"upsample_primary": 2, **given}, AlignmentHeatmapConfig)
 
 
 def pieces_dataset(*pairs):
@@ -293,7 +295,7 @@ def test_a_bad_file_is_one_line(content, tmp_path):
 REFUSED = {
     "--arch rnnencdec_50 --criterion alignment_heatmap": "needs a model with attention",
     "--criterion cross_entropy": "the criterion CrossEntropyCriterion takes no links",
-    "--criterion alignment_heatmap --load-alignments": "and --load-alignments: give one of them",
+    "--criterion alignment_heatmap --load-alignments": "--load-alignments: --guided-",
 }
 
 

@@ -95,7 +95,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_GENERATE} --retain-dropout": ["--retain-dropout: this model drops nothing out"],
     f"{_TRAIN} --sentence-avg": ["--sentence-avg: this criterion's own option is --cost-scale"],
     f"{_TRAIN} --train-subset valid": ["--train-subset valid is one of --valid-subset valid"],
-    f"{_TRAIN} --curriculum 1": ["--curriculum: the paper's batch order has its own"],
+    f"{_TRAIN} --curriculum 1": ["--curriculum 1: the paper's batch order has its own"],
     f"{_TRAIN} --load-alignments": ["--load-alignments: the 'train' data has no alignments"],
     f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's diverse search"],
     f"{_GENERATE} --diverse-beam-strength 2": ["--diverse-beam-strength: fairseq's diverse search"],
@@ -337,7 +337,7 @@ def save(name, weights=PAIR.weights, **options):
 
 def given(**options):
     """Check an option of fairseq's own, which has no limits for it."""
-    return lambda here: check_options(Namespace(arch="x", cpu=True, **options))
+    return lambda here: check_options({"arch": "x", "cpu": True, **options})
 
 
 def searching(options):

@@ -5,9 +5,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Optional
 
-from fairseq_rnnsearch.checks import COMPUTE_DTYPES
+from fairseq_rnnsearch.checks import COMPUTE_DTYPES, excludes
 from fairseq_rnnsearch.kernels import KERNELS
 from fairseq_rnnsearch.network import DECODER_ORDERS
+
+# fairseq's options; it adds the short ones to the long ones
+_HALF_PRECISION = ("memory_efficient_fp16", "fp16", "memory_efficient_bf16", "bf16", "amp")
 
 
 def _choice(names: Iterable[str]) -> type[StrEnum]:
@@ -74,5 +77,10 @@ class ModelOptions:
         default="float32",
         metadata={"help": "type of the operands of matrix products (tf32: on NVIDIA GPUs from "
                   "Ampere on); parameters, optimizer and checkpoints stay float32, and so do sums "
-                  "(states, softmax, cost)"},
+                  "(states, softmax, cost)",
+                  "check": excludes(
+                      dict.fromkeys(_HALF_PRECISION, False),
+                      "this model computes in narrow types by its own option, "
+                      "--compute-dtype bfloat16",
+                  )},
     )  # fmt: skip

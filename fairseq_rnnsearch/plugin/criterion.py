@@ -16,6 +16,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fairseq_rnnsearch.checks import excludes, in_range
 from fairseq_rnnsearch.decoding.search.scorer import soft_alignment
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
@@ -36,20 +37,27 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
     cost_scale: ChoiceEnum(["sum", "sentence", "word"]) = field(
         default="sum",
         metadata={"help": "take an update's gradient of the cost summed over its sentences "
-                  "(authors' program), or of the mean per sentence or per word"},
+                  "(authors' program), or of the mean per sentence or per word",
+                  "check": excludes(
+                      {"sentence_avg": False}, "this criterion's own option is --cost-scale"
+                  )},
     )  # fmt: skip
     label_smoothing: float = field(
-        default=0.0, metadata={"help": "probability spread over all other words (paper: none)"}
-    )
+        default=0.0,
+        metadata={"help": "probability spread over all other words (paper: none)",
+                  "check": in_range(0, 1)},
+    )  # fmt: skip
     guided_alignment_weight: float = field(
         default=0.1,
         metadata={"help": "weight of the cost for alignment weights that do not follow the links "
-                  "of --guided-alignment, relative to the translation cost"},
+                  "of --guided-alignment, relative to the translation cost",
+                  "check": in_range(0)},
     )  # fmt: skip
     rdrop_alpha: float = field(
         default=0.0,
         metadata={"help": "weight of R-Drop (Liang et al., 2021): training reads each batch twice, "
-                  "with different dropout, and makes both predictions agree (paper: none)"},
+                  "with different dropout, and makes both predictions agree (paper: none)",
+                  "check": in_range(0)},
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from fairseq_rnnsearch.network.model_options import ModelOptions
 from fairseq_rnnsearch.network.precision import computing
 from fairseq_rnnsearch.plugin.fairseq_networks import RNNSearchDecoder, RNNSearchEncoder
 from fairseq_rnnsearch.runs import patches
-from fairseq_rnnsearch.runs.options import refuse_half_precision
+from fairseq_rnnsearch.runs.options import check_options
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 logger = logging.getLogger(__name__)
@@ -132,9 +132,10 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """Prepare for translation; fairseq calls this, and does not train afterwards.
 
         Raises:
-            UserError: as ``refuse_half_precision``, and for dropout.
+            UserError: as ``check_options``, and for dropout.
         """
-        refuse_half_precision(cfg)
+        own_type = {"compute_dtype": self.encoder.compute_dtype}
+        check_options({**cfg.common, **own_type}, ModelOptions)
         if cfg.generation.get("retain_dropout"):
             raise UserError("--retain-dropout: this model drops nothing out when it translates")
         super().prepare_for_inference_(cfg)

@@ -45,14 +45,6 @@ from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
 
 logger = logging.getLogger(__name__)
 
-# options of fairseq's search that the authors' has not, with fairseq's defaults
-_NOT_OF_THE_AUTHORS = {
-    "min_len": 1,
-    "max_len_a": FAIRSEQ_LIMIT.ratio,
-    "max_len_b": FAIRSEQ_LIMIT.margin,
-    "diversity_rate": -1.0,
-}
-
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
 class AlignmentHeatmapTask(ParallelDataTask):
@@ -93,16 +85,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
         Raises:
             UserError: as `GuidedAlignment`, unless there is one file per data folder; for
-                --load-alignments without any or with those of train alone and a train1 beside it;
-                and for either with --upsample-primary, which repeats pairs and not their links.
+                --load-alignments without any or with those of train alone and a train1 beside it.
         """
         files, folders = self._guidance, utils.split_paths(self.cfg.data)
-        option = self._links_option
-        if option and self.cfg.upsample_primary != 1:
-            raise UserError(
-                f"{option} and --upsample-primary {self.cfg.upsample_primary}: this would repeat "
-                "pairs without their links; drop one of them"
-            )
         if not files:
             if self.cfg.load_alignments:
                 self._check_alignments()
@@ -112,8 +97,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 f"--guided-alignment names {pluralize(len(files), 'file')}, but there are "
                 f"{pluralize(len(folders), 'data folder')}: give one for each, with : between"
             )
-        if self.cfg.load_alignments:
-            raise UserError("--guided-alignment and --load-alignments: give one of them")
         shard = (epoch - 1) % len(folders)
         name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
         links = GuidedAlignment(Path(files[shard]), self._training_data, name)
@@ -265,7 +248,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         if getattr(args, "score_reference", False):
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
-            self._check_search_options(args, seq_gen_cls)
+            self._check_search_options(args)
             if seq_gen_cls is None and self.cfg.authors_search:
                 seq_gen_cls = generators.AuthorsSequenceGenerator
             generator = super().build_generator(
@@ -286,9 +269,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
             self._heatmaps.begin_translations()
         return generator
 
-    def _check_search_options(self, args: Namespace | DictConfig, seq_gen_cls: type | None) -> None:
+    def _check_search_options(self, args: Namespace | DictConfig) -> None:
         """Refuse options of a search that do not work here, or not together."""
-        check_options(Namespace(**args) if isinstance(args, DictConfig) else args)
+        given = args if isinstance(args, DictConfig) else vars(args)
+        own = {"authors_search": self.cfg.authors_search}
+        check_options({**given, **own}, AlignmentHeatmapConfig)
         for name, default in (("diverse_beam_groups", -1), ("diverse_beam_strength", 0.5)):
             if getattr(args, name, default) != default:
                 raise UserError(
@@ -300,14 +285,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 "--constraints: binarised data has none; fairseq-interactive reads them, each"
                 " after a tab behind its sentence"
             )
-        if seq_gen_cls is None and self.cfg.authors_search:
-            for option, default in _NOT_OF_THE_AUTHORS.items():
-                if getattr(args, option, default) != default:
-                    raise UserError(
-                        f"{option_of(option)} {getattr(args, option)}: --authors-search takes its "
-                        "limits from each sentence's length, and chooses the best candidates; drop "
-                        "one of them"
-                    )
 
     def _with_length_limit(self, args: Namespace) -> Namespace:
         """Replace fairseq's default length limit, if the command has it, by the model's."""

@@ -7,7 +7,8 @@ from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig
 from omegaconf import II
 
-from fairseq_rnnsearch.checks import PIECES
+from fairseq_rnnsearch.checks import PIECES, excludes, in_range
+from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.figures.pictures import STYLES
 from fairseq_rnnsearch.runs.options import ANY_LENGTH
@@ -22,19 +23,32 @@ class AlignmentHeatmapConfig(TranslationConfig):
         default=False, metadata={"help": "pad the source on the left; no result depends on it"}
     )
     max_source_positions: int = field(
-        default=ANY_LENGTH, metadata={"help": "longest source sentence in tokens (paper: any)"}
+        default=ANY_LENGTH,
+        metadata={"help": "longest source sentence in tokens (paper: any)", "check": in_range(1)},
     )
     max_target_positions: int = field(
-        default=ANY_LENGTH, metadata={"help": "longest target sentence in tokens (paper: any)"}
+        default=ANY_LENGTH,
+        metadata={"help": "longest target sentence in tokens (paper: any)", "check": in_range(1)},
     )
     upsample_primary: int = field(
         default=1,  # with fairseq's -1, no set of sentence pairs has a second part
-        metadata={"help": "how often to read train, if there is a train1 beside it"},
-    )
+        metadata={"help": "how often to read train, if there is a train1 beside it",
+                  "check": excludes(
+                      {"guided_alignment": None, "load_alignments": False},
+                      "--upsample-primary would repeat pairs without their links; drop one of them",
+                      unless=1,
+                  )},
+    )  # fmt: skip
     batch_order: ChoiceEnum(["paper", "fairseq"]) = field(
         default="paper",
         metadata={"help": "training batches as in the paper's appendix B.2 (corpus shuffled once, "
-                  "the pairs of 20 updates at a time sorted by length) or fairseq's own"},
+                  "the pairs of 20 updates at a time sorted by length) or fairseq's own",
+                  "check": excludes(
+                      {"curriculum": 0, "grouped_shuffling": False},
+                      "the paper's batch order has its own; leave it out, or choose "
+                      "--batch-order fairseq",
+                      unless="fairseq",
+                  )},
     )  # fmt: skip
     max_train_words: Optional[int] = field(
         default=None,
@@ -48,7 +62,11 @@ class AlignmentHeatmapConfig(TranslationConfig):
         default=None,
         metadata={"help": "file of word links to train attention on: a line per training pair, in "
                   "the order of the data, with links i-j, the source word first, counted from 0 "
-                  "(Pharaoh format; for several data folders one file each, separated by :)"},
+                  "(Pharaoh format; for several data folders one file each, separated by :)",
+                  "check": excludes(
+                      {"load_alignments": False},
+                      "--guided-alignment gives links already; drop one of them",
+                  )},
     )  # fmt: skip
 
     # search
@@ -56,7 +74,14 @@ class AlignmentHeatmapConfig(TranslationConfig):
         default=False,
         metadata={"help": "use the authors' beam search: each sentence's own length limits its "
                   "translation, and every finished hypothesis shrinks the beam (add "
-                  "--unnormalized for their scores)"},
+                  "--unnormalized for their scores)",
+                  "check": excludes(
+                      {"min_len": 1, "max_len_a": FAIRSEQ_LIMIT.ratio,
+                       "max_len_b": FAIRSEQ_LIMIT.margin, "diversity_rate": -1.0},
+                      "--authors-search takes its limits from each sentence's length, and chooses "
+                      "the best candidates; drop one of them",
+                      unless=False,
+                  )},
     )  # fmt: skip
     forbid_unk: bool = field(
         default=False, metadata={"help": "never generate the unknown word (paper's Table 1)"}

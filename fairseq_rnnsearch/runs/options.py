@@ -1,9 +1,9 @@
 """Options: presets in files, values that fairseq would ignore, and those that it would run."""
 
 import ast
-import numbers
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import fields
 from typing import Any
 
 from fairseq.models import (
@@ -12,20 +12,22 @@ from fairseq.models import (
     ARCH_MODEL_REGISTRY,
     MODEL_DATACLASS_REGISTRY,
 )
+from fairseq.registry import REGISTRIES
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 from omegaconf import DictConfig, OmegaConf, open_dict
 
-from fairseq_rnnsearch.errors import UserError, option_of
+from fairseq_rnnsearch.checks import in_range
+from fairseq_rnnsearch.errors import UserError
 
 # Positions of a sentence: the recurrences set no limit, but fairseq requires one from the task and
 # the models.
 ANY_LENGTH = 1_000_000
 
+# fairseq's own options; those of this package have their checks in their fields' metadata
 _LEAST = {
     1: (
         *("beam", "nbest", "batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid"),
-        *("update_freq", "workers", "max_source_positions", "max_target_positions"),
-        *("save_interval", "validate_interval", "log_interval"),
+        *("update_freq", "workers", "save_interval", "validate_interval", "log_interval"),
     ),
     0: (
         *("num_workers", "max_update", "max_epoch", "clip_norm", "lr", "max_len_a", "max_len_b"),
@@ -36,7 +38,6 @@ _LEAST = {
 }
 # "[(512, 3)] * 20" is a value of an option; no model has more layers
 _MOST_ITEMS = 10_000
-_NOT_IN_THE_PAPERS_ORDER = ("curriculum", "grouped_shuffling")
 
 
 def fill_presets(add_defaults: Callable[[DictConfig], None], cfg: DictConfig) -> None:
@@ -47,15 +48,11 @@ def fill_presets(add_defaults: Callable[[DictConfig], None], cfg: DictConfig) ->
     groups = {name: _group(cfg, name) for name in ("model", "task")}
     arch = groups["model"].get("_name")
     if hasattr(ARCH_MODEL_REGISTRY.get(arch), "check_training"):  # a model of this package
-        dataclasses = {
-            "model": MODEL_DATACLASS_REGISTRY[ARCH_MODEL_NAME_REGISTRY[arch]],
-            "task": TASK_DATACLASS_REGISTRY.get(groups["task"].get("_name")),
-        }
         given = {k: v for group in groups.values() for k, v in group.items() if v is not None}
         filled = Namespace(**given)
         ARCH_CONFIG_REGISTRY[arch](filled)
-        for group, dataclass in dataclasses.items():
-            known = getattr(dataclass, "__dataclass_fields__", ())
+        for group, dataclass in _dataclasses(groups).items():
+            known = {field.name for field in fields(dataclass)}
             preset = {k: v for k, v in vars(filled).items() if k not in given and k in known}
             if preset:
                 with open_dict(cfg):
@@ -71,41 +68,46 @@ def _group(cfg: DictConfig, name: str) -> dict:
     return OmegaConf.to_container(group) if OmegaConf.is_dict(group) else {}
 
 
+def _dataclasses(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, type]:
+    """Return the dataclasses of the parts that groups of options name."""
+    registries = {group: one["dataclass_registry"] for group, one in REGISTRIES.items()}
+    registries |= {"model": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
+    names = {group: options.get("_name") for group, options in groups.items()}
+    names["model"] = ARCH_MODEL_NAME_REGISTRY.get(names.get("model"), names.get("model"))
+    return {g: registries[g][n] for g, n in names.items() if n in registries.get(g, ())}
+
+
 def check_configuration(cfg: DictConfig) -> None:
     """Check the options of a command, which fairseq keeps in groups.
 
     Raises:
         UserError: as ``check_options``.
     """
-    groups = [group for group in OmegaConf.to_container(cfg).values() if isinstance(group, dict)]
-    given = {k: v for group in groups for k, v in group.items() if not _is_reference(v)}
+    container = OmegaConf.to_container(cfg)
+    groups = {name: group for name, group in container.items() if isinstance(group, dict)}
+    given = {k: v for group in groups.values() for k, v in group.items() if not _is_reference(v)}
     if cfg.get("model") is not None:  # only training has one
         given["arch"] = None
-    check_options(Namespace(**given))
+    check_options(given, *_dataclasses(groups).values())
 
 
-def check_options(options: Namespace) -> None:
+def check_options(given: Mapping[str, Any], *parts: type) -> None:
     """Refuse values that fairseq accepts and then ignores, or that lead to other results.
+
+    Args:
+        given: the options by name.
+        parts: dataclasses of options, whose fields have their checks in their metadata, see
+            ``checks.Check``.
 
     Raises:
         UserError: naming the first option with an invalid value.
     """
-    given = vars(options)
     for least, names in _LEAST.items():
         for name in names:
-            values = given.get(name)
-            for value in values if isinstance(values, list | tuple) else [values]:
-                if isinstance(value, numbers.Real) and not value >= least:
-                    raise UserError(f"{option_of(name)} {value}: must be {least} or more")
-    if given.get("batch_order") == "paper":
-        for name in _NOT_IN_THE_PAPERS_ORDER:
-            if given.get(name):
-                raise UserError(
-                    f"{option_of(name)}: the paper's batch order has its own; leave it out, or "
-                    "choose --batch-order fairseq"
-                )
-    if "cost_scale" in given and given.get("sentence_avg"):
-        raise UserError("--sentence-avg: this criterion's own option is --cost-scale sentence")
+            in_range(least)(name, given)
+    for field in (field for part in parts for field in fields(part)):
+        if check := field.metadata.get("check"):
+            check(field.name, given)
     subset, validates = given.get("train_subset"), not given.get("disable_validation")
     if "arch" in given and validates and subset in str(given.get("valid_subset")).split(","):
         raise UserError(
@@ -171,24 +173,6 @@ def _value(node: ast.expr) -> Any:
             raise ValueError("too long")
         return left + right if is_sum else left * right
     return ast.literal_eval(node)
-
-
-def refuse_half_precision(cfg: DictConfig) -> None:
-    """Refuse fairseq's options for narrow types if a model has its own option.
-
-    Args:
-        cfg: fairseq's whole configuration.
-
-    Raises:
-        UserError: naming the option and ``--compute-dtype``.
-    """
-    # fairseq adds the short option to the long one
-    for name in ("memory_efficient_fp16", "fp16", "memory_efficient_bf16", "bf16", "amp"):
-        if cfg.common[name]:
-            raise UserError(
-                f"{option_of(name)}: this model computes in narrow types by its own option, "
-                "--compute-dtype bfloat16"
-            )
 
 
 def _is_reference(value: object) -> bool:

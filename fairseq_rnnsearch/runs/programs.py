@@ -30,8 +30,10 @@ def checked(main: Callable) -> Callable:
 
     @functools.wraps(main)
     def run(cfg: DictConfig | Namespace, *args, **options) -> None:
-        check = check_options if isinstance(cfg, Namespace) else check_configuration
-        check(cfg)
+        if isinstance(cfg, Namespace):  # of fairseq-preprocess
+            check_options(vars(cfg))
+        else:
+            check_configuration(cfg)
         _prepare_screen()
         finishing: list[Callable[[], None]] = []
         token = _ends.set(finishing)

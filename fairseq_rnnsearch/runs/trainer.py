@@ -28,7 +28,7 @@ from fairseq_rnnsearch.errors import UserError, option_of, reason
 from fairseq_rnnsearch.kernels.devices import CopiedNumbers
 from fairseq_rnnsearch.runs import checkpoint
 from fairseq_rnnsearch.runs.checkpoint import OwnFields
-from fairseq_rnnsearch.runs.options import check_configuration, refuse_half_precision
+from fairseq_rnnsearch.runs.options import check_configuration
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
 
 logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
@@ -126,8 +126,6 @@ class ResumableTrainer(Trainer):
     def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
         """Check options here too: fairseq-hydra-train loads plugins late."""
         check_configuration(cfg)
-        if OmegaConf.select(cfg, "model.compute_dtype"):
-            refuse_half_precision(cfg)
         self.stop_request = StopRequest()
         self.saved_at: int | None = None
         self._is_ending = False
