@@ -20,7 +20,7 @@ from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import kernels
-from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, choose
+from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Direction, choose
 from fairseq_rnnsearch.kernels.cpu import compiled, operations, output_cost
 from fairseq_rnnsearch.kernels.reference import ReferenceSteps
 from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder, Encoder
@@ -431,9 +431,8 @@ def test_kernels_of_another_machine_are_for_its_training_alone():
     assert network.eval().backend.name == "fast"
 
 
-def test_every_backend_can_be_named_and_has_all_functions():
+def test_every_backend_can_be_named():
     assert set(KERNELS) == {"auto", *BACKENDS}
-    assert all(isinstance(backend, Backend) for backend in BACKENDS.values())
 
 
 @torch.no_grad()

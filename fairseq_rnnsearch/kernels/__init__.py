@@ -1,6 +1,6 @@
 """The backends that run the expensive computations, and the choice between them.
 
-``--kernels`` names a backend (``interface.Backend``): ``reference`` is plain PyTorch, ``fast``
+``--kernels`` names a backend (see ``Reference``): ``reference`` is plain PyTorch, ``fast``
 (``cpu``) has hand-derived backward passes and compiled steps, ``gpu`` runs them in few launches.
 To add one, add it to ``BACKENDS``. Nothing outside this folder asks which one runs.
 """
@@ -14,22 +14,17 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.kernels.cpu import CPU
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.gpu import GPU
-from fairseq_rnnsearch.kernels.interface import (
-    Backend,
-    DecoderParts,
-    Direction,
-    SearchStart,
-)
+from fairseq_rnnsearch.kernels.interface import DecoderParts, Direction, SearchStart
 from fairseq_rnnsearch.kernels.reference import Reference
 from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 __all__ = [
     "BACKENDS",
     "KERNELS",
-    "Backend",
     "DecoderParts",
     "DecoderSteps",
     "Direction",
+    "Reference",
     "RunByBackend",
     "SearchStart",
     "choose",
@@ -37,7 +32,7 @@ __all__ = [
 ]
 
 # ``auto`` takes the first that can run the network; the last runs anything
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CPU(), GPU(), Reference())}
+BACKENDS: dict[str, Reference] = {backend.name: backend for backend in (CPU(), GPU(), Reference())}
 KERNELS = ("auto", *reversed(BACKENDS))
 
 logger = logging.getLogger(__name__)
@@ -68,7 +63,7 @@ class RunByBackend(nn.Module):
             forget(self.parameters())
         return super().train(mode)
 
-    def backend_for(self, parts: Iterable[nn.Module | None], side: str) -> Backend:
+    def backend_for(self, parts: Iterable[nn.Module | None], side: str) -> Reference:
         """Return the backend that runs these parts; see ``choose``.
 
         A checkpoint may name kernels that this machine lacks. Outside training, ``auto`` then
@@ -85,7 +80,7 @@ class RunByBackend(nn.Module):
         return BACKENDS[self._chosen[key]]
 
 
-def choose(name: str, parts: Sequence[nn.Module], of: str) -> Backend:
+def choose(name: str, parts: Sequence[nn.Module], of: str) -> Reference:
     """Return the named backend for parts of a network, as they are now.
 
     It logs once which backend runs, and why.
@@ -96,22 +91,19 @@ def choose(name: str, parts: Sequence[nn.Module], of: str) -> Backend:
     Raises:
         ValueError: if the named backend cannot run them.
     """
-    if name != "auto":
-        backend, why = BACKENDS[name], ""
-        if obstacle := backend.why_not(parts):
-            raise ValueError(
-                f"--kernels {name} runs on {backend.needs}, and not with {obstacle}: "
-                "use --kernels auto or reference"
-            )
+    refusals = []
+    for backend in BACKENDS.values() if name == "auto" else [BACKENDS[name]]:
+        obstacle = backend.why_not(parts)
+        if obstacle is None:
+            break
+        if not obstacle.startswith("device "):  # no need to say that GPU kernels need a GPU
+            refusals.append(f"no {backend.name} ones for {obstacle}")
     else:
-        refusals = []
-        for backend in BACKENDS.values():
-            obstacle = backend.why_not(parts)
-            if obstacle is None:
-                break
-            if not obstacle.startswith("device "):  # no need to say that GPU kernels need a GPU
-                refusals.append(f"no {backend.name} ones for {obstacle}")
-        why = f": {', '.join(refusals) or f'on {backend.place}'}"
+        raise ValueError(
+            f"--kernels {name} runs on {backend.needs}, and not with {obstacle}: "
+            "use --kernels auto or reference"
+        )
+    why = f": {', '.join(refusals) or f'on {backend.place}'}" if name == "auto" else ""
     _announce(backend.name, of, name, why)
     return backend
 

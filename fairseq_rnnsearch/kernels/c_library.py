@@ -9,7 +9,6 @@ import logging
 import os
 import shlex
 import subprocess
-import tempfile
 import threading
 from collections.abc import Mapping
 from functools import cache
@@ -18,6 +17,8 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from fairseq_rnnsearch.files import replacing
 
 # OpenMP must be the library that torch has loaded, or there would be a second pool of threads
 FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
@@ -90,10 +91,8 @@ def _library(source: Path, command: list[str]) -> Path:
     library = Path.home() / ".cache" / "fairseq_rnnsearch" / name
     if not library.exists():
         library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=library.parent) as scratch:
-            built = Path(scratch) / name
-            _run([*command, source, "-o", built, "-lm"])
-            os.replace(built, library)
+        with replacing(library) as unfinished:
+            _run([*command, source, "-o", unfinished, "-lm"])
     return library
 
 

@@ -29,7 +29,7 @@ TYPES = {torch.float32, torch.float64, torch.bfloat16}
 
 
 def obstacle(parts: Iterable[nn.Module], *, on_cpu: bool) -> str | None:
-    """Return why hand-derived kernels cannot run these parts, or None; see ``Backend.why_not``.
+    """Return why hand-derived kernels cannot run these parts, or None; see ``Reference.why_not``.
 
     Under ``torch.autocast``, float32 and bfloat16 may be mixed.
     """
@@ -91,7 +91,7 @@ def decoder_tensors(
     unit: GatedUnit,
     alignment_model: AlignmentModel,
 ) -> tuple[int | Tensor, ...]:
-    """Return the arguments of ``Backend.decoder_recurrence`` as a pass takes them.
+    """Return the arguments of ``Reference.decoder_recurrence`` as a pass takes them.
 
     Autograd sees the tensors that it is given, and none inside of modules.
     """

@@ -1,8 +1,13 @@
 """The plain backend: loops in Python over the equations, on any device, in any floating type.
 
-Other backends are compared with this one. States, energies and sums over steps are in float32 or
-wider, even if ``torch.autocast`` or narrow parameters put the operands of products in a narrower
-type.
+A backend runs the expensive parts: the loops over time, reduced to what must wait for the previous
+step, and the cost of words over the whole dictionary. Callers hand in all products that do not
+depend on a state and get all states back, so that a backend is free to choose its own loop,
+backward pass and memory layout.
+
+Other backends derive from this one and are compared with it. States, energies and sums over steps
+are in float32 or wider, even if ``torch.autocast`` or narrow parameters put the operands of
+products in a narrower type.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,14 +32,21 @@ from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 
 class Reference:
-    """The backend that runs everywhere; see ``Backend`` for what the functions do."""
+    """The backend that runs everywhere, and what each backend does.
+
+    Attributes:
+        name: its name for ``--kernels`` and in the log.
+        place: the device it runs on, for the log.
+        needs: the devices and types it needs, for error messages.
+    """
 
     name, place, needs = "reference", "any device", "any device, in any floating type"
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
-        return None
+        """Return why this backend cannot run these parts of a network, or None if it can."""
 
     def vectors(self, words: Tensor, embedding: BiasedEmbedding) -> Tensor:
+        """Return the vectors of words: ``(...)`` to ``(..., m)``."""
         return embedding(words)
 
     def recurrence(
@@ -43,6 +55,17 @@ class Reference:
         initial: Tensor | None = None,
         present: Tensor | None = None,
     ) -> Tensor:
+        """Return all hidden states of recurrences that do not depend on attention.
+
+        Args:
+            directions: one, or the two of the BiRNN of section 3.2.
+            initial: hidden state before the first step, ``(batch, n)``; None: zeros.
+            present: ``(time, batch)``, false for padding, which leaves the state unchanged.
+                None: no padding.
+
+        Returns:
+            ``(time, batch, directions * n)``; index t has position t's states, also in reverse.
+        """
         if initial is None:
             inputs, unit, _ = directions[0]
             # the parameters' type: under autocast the inputs, being products, are narrower
@@ -60,6 +83,21 @@ class Reference:
         unit: Unit,
         alignment_model: Attention,
     ) -> tuple[Tensor, Tensor, Tensor]:
+        """Attend, update, attend, update ... for teacher-forced words.
+
+        Step i attends with s_{i-1}, giving c_i, and then, while there are word inputs, computes
+        s_i = f(s_{i-1}, word_inputs[i-1], c_i). The three decoder orders differ only in the word
+        whose input they pass at i and in the state that they read out.
+
+        Args:
+            word_inputs: ``(updates, batch, 3n)``, with updates either ``steps`` or one fewer.
+            initial: s_0, ``(batch, n)``.
+            steps: number of target positions.
+
+        Returns:
+            hidden states s_0, s_1 ..., ``(updates + 1, batch, n)``; contexts,
+            ``(steps, batch, 2n)``; alignment weights, ``(batch, steps, source)``.
+        """
         dtype = accurate_type(initial.dtype)
         memory = memory._replace(keys=memory.keys.to(dtype))
         state, states, contexts, alignment = unit.begin(initial.to(dtype)), [], [], []
@@ -90,6 +128,20 @@ class Reference:
         label_smoothing: float = 0.0,
         present: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
+        """Return the cost of the correct words under the output layer's logits x = W t + b.
+
+        Args:
+            t: ``(positions, l)``.
+            weight: ``(symbols, l)``.
+            bias: ``(symbols,)``.
+            words: ``(positions,)``.
+            label_smoothing: probability spread evenly over all symbols but the correct one.
+            present: ``(positions,)``, false for padding, which costs nothing. None: no padding.
+
+        Returns:
+            the cost and, without a gradient, -log p of the words; both summed, in float32 or
+            wider, and equal without label smoothing.
+        """
         logits = self.output_logits(t, weight, bias)
         lprobs = torch.log_softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
         if present is not None:
@@ -108,16 +160,30 @@ class Reference:
         pads: Sequence[int],
         label_smoothing: float,
     ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the cost of a batch to train on, -log p, and alignment weights.
+
+        Only the cost may be differentiated, once, with respect to the model's parameters, and
+        before the next batch's cost is computed. Until then the gradients are valid; those that are
+        in the parameters' ``grad`` stay valid.
+
+        Args:
+            function: computes them from the words and ``label_smoothing``.
+            model: all that it depends on besides.
+            words: source words, previous words and correct words, each ``(batch, time)``.
+            pads: the padding symbol of each.
+        """
         return function(*words, label_smoothing)
 
     def output_logits(self, t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Return all logits: ``(..., l)`` to ``(..., symbols)``."""
         return nn.functional.linear(t, weight, bias)
 
     def decoder_steps(self, start: SearchStart) -> DecoderSteps:
+        """Return a search's decoder, with one row per hypothesis."""
         return ReferenceSteps(start)
 
     def forget(self, parameters: Iterable[Tensor]) -> None:
-        pass  # nothing is kept
+        """Drop whatever is cached for parameters that are about to change: nothing here."""
 
 
 def _one_direction(
@@ -149,7 +215,7 @@ def _no_states(inputs: Tensor, unit: Unit, initial: Tensor) -> Tensor:
 
 
 class ReferenceSteps(DecoderSteps):
-    """Steps that equal the teacher-forced pass at each position; see ``Backend.decoder_steps``."""
+    """Steps that equal the teacher-forced pass at each position."""
 
     def __init__(self, start: SearchStart) -> None:
         self._order, self._parts, memory, summary, initial, sentences = start

@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels import (
-    Backend,
     DecoderParts,
     DecoderSteps,
     Direction,
+    Reference,
     RunByBackend,
     SearchStart,
 )
@@ -280,7 +280,7 @@ class Decoder(RunByBackend):
         )
 
     @property
-    def backend(self) -> Backend:
+    def backend(self) -> Reference:
         """The backend that runs the decoder on its parameters' current device.
 
         Raises:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels import Backend
+from fairseq_rnnsearch.kernels import Reference
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding
 
 
@@ -32,7 +32,7 @@ class EmbeddedWords(NamedTuple):
 
 
 def embed_words(
-    words: Tensor, embedding: BiasedEmbedding, dropout: nn.Dropout, backend: Backend
+    words: Tensor, embedding: BiasedEmbedding, dropout: nn.Dropout, backend: Reference
 ) -> EmbeddedWords:
     """Embed ``(target, batch)`` words, each distinct one once if that saves time.
 

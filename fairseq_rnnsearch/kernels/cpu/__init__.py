@@ -26,7 +26,7 @@ from fairseq_rnnsearch.kernels.reference import Reference
 
 
 class CPU(Reference):
-    """The backend for a CPU; see ``Backend`` for what the functions do."""
+    """The backend for a CPU; see ``Reference`` for what the functions do."""
 
     name, place = "fast", "a CPU"
     needs = "a CPU, all in one of float32, float64 and bfloat16"
@@ -41,7 +41,7 @@ class CPU(Reference):
         return obstacle(parts, on_cpu=True)
 
     def decoder_steps(self, start: SearchStart) -> DecoderSteps:
-        """See ``Backend``; falls back to ``reference`` for weights that cannot be arranged."""
+        """See ``Reference``; falls back to ``reference`` for weights that cannot be arranged."""
         weight = start.parts.output.weight
         if not packed_weights.can_keep(weight) or start.initial.dtype == torch.bfloat16:
             return super().decoder_steps(start)

@@ -60,7 +60,7 @@ class CompiledOperations(Operations):
         reset_state: Tensor,
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, n = _sizes("unit_gates: state", state, 2)
+        B, n = state.shape
         self._c.unit_gates(
             self.parts, B, n,
             *_rows("unit_gates: inputs", inputs, exact, B, 2 * n),
@@ -82,7 +82,7 @@ class CompiledOperations(Operations):
         new_state: Tensor,
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, n = _sizes("unit_state: state", state, 2)
+        B, n = state.shape
         self._c.unit_state(
             self.parts, B, n,
             *_rows("unit_state: inputs", inputs, exact, B, n),
@@ -103,7 +103,7 @@ class CompiledOperations(Operations):
         d_inputs: Tensor,
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, n = _sizes("unit_backward: state", state, 2)
+        B, n = state.shape
         self._c.unit_backward(
             self.parts, B, n,
             _whole("unit_backward: d_state", d_state, exact, (B, n)),
@@ -118,7 +118,7 @@ class CompiledOperations(Operations):
         self, d_state: Tensor, d_reset_state: Tensor, unit: Tensor, state: Tensor, d_inputs: Tensor
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, n = _sizes("unit_backward_reset: state", state, 2)
+        B, n = state.shape
         self._c.unit_backward_reset(
             self.parts, B, n,
             _whole("unit_backward_reset: d_state", d_state, exact, (B, n)),
@@ -130,8 +130,8 @@ class CompiledOperations(Operations):
 
     def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
         exact = self._exact
-        B, source, n = _sizes("align: keys", keys, 3)
-        width = _sizes("align: alpha", alpha, 2)[0] // max(1, B)
+        B, source, n = keys.shape
+        width = alpha.shape[0] // max(1, B)
         self._c.align(
             self.parts, B, width, source, n,
             _whole("align: keys", keys, exact, (B, source, n)),
@@ -153,7 +153,7 @@ class CompiledOperations(Operations):
         d_query: Tensor,
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, source, n = _sizes("align_backward: keys", keys, 3)
+        B, source, n = keys.shape
         scratch = torch.empty(self.parts, n, dtype=exact, device="cpu")
         self._c.align_backward(
             self.parts, B, source, n,
@@ -177,7 +177,7 @@ class CompiledOperations(Operations):
         d_bias: Tensor,
     ) -> tuple[Tensor, Tensor]:
         exact, operands = self._exact, self._operands
-        B, symbols = shape = _sizes("cost_of_words: logits", logits, 2)
+        B, symbols = shape = logits.shape
         kept, spread = smoothing(label_smoothing, symbols)
         nll, all_symbols = torch.empty(2, B, dtype=exact, device="cpu")
         scratch = torch.empty(self.parts, symbols, dtype=exact, device="cpu")
@@ -198,7 +198,7 @@ class CompiledOperations(Operations):
         return (cost + spread * all_symbols.sum() if label_smoothing else cost), nll
 
     def log_softmax(self, logits: Tensor, temperature: float, out: Tensor) -> None:
-        B, symbols = shape = _sizes("log_softmax: logits", logits, 2)
+        B, symbols = shape = logits.shape
         self._c.log_softmax(
             self.parts, B, symbols,
             _whole("log_softmax: logits", logits, self._operands, shape),
@@ -207,22 +207,10 @@ class CompiledOperations(Operations):
         )  # fmt: skip
 
 
-def _sizes(name: str, x: Tensor, count: int) -> tuple[int, ...]:
-    """Return the ``count``-dimensional shape of the argument that the others must match."""
-    if not isinstance(x, Tensor) or x.dim() != count:
-        raise _refusal(name, x, f"a tensor of {count} dimensions")
-    return x.shape
-
-
 def _whole(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
     """Return the address of a contiguous tensor."""
-    try:
-        if x.dtype is dtype and x.is_cpu and x.shape == shape and x.is_contiguous():
-            begin = x.data_ptr()
-            if begin or 0 in shape:
-                return begin
-    except (AttributeError, RuntimeError):  # no tensor, or one without memory of its own
-        pass
+    if x.dtype is dtype and x.is_cpu and x.shape == shape and x.is_contiguous():
+        return x.data_ptr()
     raise _refusal(name, x, f"contiguous, {dtype} {tuple(shape)} on cpu")
 
 
@@ -235,24 +223,13 @@ def _rows_or_none(
 
 def _rows(name: str, x: Tensor, dtype: torch.dtype, rows: int, columns: int) -> tuple[int, int]:
     """Return a matrix's address and row stride; each row must be contiguous."""
-    try:
-        if x.dtype is dtype and x.is_cpu and x.shape == (rows, columns):
-            apart, together = x.stride()
-            begin = x.data_ptr()
-            if (
-                (together == 1 or columns == 1)
-                and (apart >= columns or rows <= 1)
-                and (begin or not rows or not columns)
-            ):
-                return begin, apart
-    except (AttributeError, RuntimeError):
-        pass
+    if x.dtype is dtype and x.is_cpu and x.shape == (rows, columns):
+        apart, together = x.stride()
+        if (together == 1 or columns == 1) and (apart >= columns or rows <= 1):
+            return x.data_ptr(), apart
     raise _refusal(name, x, f"contiguous in each row, {dtype} {(rows, columns)} on cpu")
 
 
 def _refusal(name: str, x: Tensor, expected: str) -> ValueError:
-    if not isinstance(x, Tensor):
-        return ValueError(f"{name} must be {expected}, not {type(x).__name__}")
-    layout = f"strides {x.stride()}" if x.layout is torch.strided else x.layout
-    actual = f"{x.dtype} {tuple(x.shape)} on {x.device}, {layout}"
+    actual = f"{x.dtype} {tuple(x.shape)} on {x.device}, strides {x.stride()}"
     return ValueError(f"{name} must be {expected}, not {actual}")

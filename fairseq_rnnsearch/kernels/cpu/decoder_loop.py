@@ -62,7 +62,7 @@ from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_orde
 
 
 def decoder_recurrence(*given: object) -> tuple[Tensor, Tensor, Tensor]:
-    """See ``Backend.decoder_recurrence``."""
+    """See ``Reference.decoder_recurrence``."""
     return apply(_DecoderRecurrence, *decoder_tensors(*given))
 
 

@@ -38,7 +38,7 @@ def output_cost(
     label_smoothing: float = 0.0,
     present: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """See ``Backend.output_cost``."""
+    """See ``Reference.output_cost``."""
     if present is not None:
         t, words = t[present], words[present]
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (t, weight, bias))

@@ -55,7 +55,7 @@ from fairseq_rnnsearch.kernels.interface import Direction
 def recurrence(
     directions: Sequence[Direction], initial: Tensor | None = None, present: Tensor | None = None
 ) -> Tensor:
-    """See ``Backend.recurrence``; the directions take their steps together."""
+    """See ``Reference.recurrence``; the directions take their steps together."""
     units = [direction.unit for direction in directions]
     weights = [w for unit in units for w in (unit.recurrent_gates, unit.recurrent_proposed)]
     if small_batch.takes(weights, directions[0].inputs.dtype):

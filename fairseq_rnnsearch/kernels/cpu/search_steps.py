@@ -27,7 +27,7 @@ from fairseq_rnnsearch.kernels.interface import SearchStart
 
 
 def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """See ``Backend.output_logits``."""
+    """See ``Reference.output_logits``."""
     if not can_keep(weight):
         return nn.functional.linear(t, weight, bias)
     with _exact():
@@ -40,7 +40,7 @@ def _exact() -> torch.autocast:
 
 
 class SearchSteps(DecoderSteps):
-    """See ``Backend.decoder_steps``; without gradients."""
+    """See ``Reference.decoder_steps``; without gradients."""
 
     def __init__(self, start: SearchStart) -> None:
         self._order, parts, memory, summary, initial, sentences = start

@@ -51,7 +51,7 @@ def takes(weights: Sequence[Tensor], dtype: torch.dtype) -> bool:
 def recurrence(
     directions: Sequence[Direction], initial: Tensor | None, present: Tensor | None
 ) -> Tensor:
-    """See ``Backend.recurrence``; without gradients."""
+    """See ``Reference.recurrence``; without gradients."""
     outputs = []
     for inputs, unit, reverse in directions:
         inputs = inputs.contiguous()

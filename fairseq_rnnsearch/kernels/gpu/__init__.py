@@ -31,7 +31,7 @@ from fairseq_rnnsearch.paper.equations import (
 
 
 class GPU(Reference):
-    """The backend for a GPU; see ``Backend`` for what the functions do.
+    """The backend for a GPU; see ``Reference`` for what the functions do.
 
     Everything else is inherited from ``reference``, which runs on any device.
     """

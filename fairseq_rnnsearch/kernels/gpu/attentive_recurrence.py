@@ -25,7 +25,7 @@ from fairseq_rnnsearch.kernels.gpu import attention, products
 
 
 def decoder_recurrence(*given: object) -> tuple[Tensor, Tensor, Tensor]:
-    """See ``Backend.decoder_recurrence``."""
+    """See ``Reference.decoder_recurrence``."""
     return apply(_DecoderRecurrence, *decoder_tensors(*given))
 
 

@@ -20,7 +20,7 @@ from fairseq_rnnsearch.kernels.interface import Direction
 def recurrence(
     directions: Sequence[Direction], initial: Tensor | None, present: Tensor | None
 ) -> Tensor:
-    """See ``Backend.recurrence``."""
+    """See ``Reference.recurrence``."""
     reverse = tuple(direction.reverse for direction in directions)
     inputs = torch.stack([direction.inputs for direction in directions])
     U_gates = torch.stack([direction.unit.recurrent_gates for direction in directions])

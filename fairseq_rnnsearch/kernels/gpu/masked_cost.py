@@ -27,7 +27,7 @@ def output_cost(
     label_smoothing: float = 0.0,
     present: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """See ``Backend.output_cost``.
+    """See ``Reference.output_cost``.
 
     A word out of range is a device-side error; in Triton it makes the cost NaN.
     """

@@ -120,7 +120,7 @@ class Recordings:
         pads: Sequence[int],
         label_smoothing: float,
     ) -> Cost:
-        """See ``Backend.training_cost``."""
+        """See ``Reference.training_cost``."""
         kind = words[0].device.type
         if kind != self._kind or torch.is_autocast_enabled(kind):
             return function(*words, label_smoothing)
