@@ -18,10 +18,11 @@ from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, j
 from fairseq_rnnsearch.decoding.batches import batch_of, numbers_of
 from fairseq_rnnsearch.decoding.decode import decode, has_alignment
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
-from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
+from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.alignment import END, merged_words
+from fairseq_rnnsearch.network import Decoder
 from fairseq_rnnsearch.text.coverage import (
     UNKNOWN,
     TextCounter,
@@ -393,7 +394,7 @@ def _listed(sentences: str | Iterable[str]) -> list[str]:
 
 def _search_for(models: Sequence[torch.nn.Module], authors_search: bool) -> Any:
     """Return a search's class; models that offer no steps are fairseq's, as is their search."""
-    if all(isinstance(model.decoder, StepwiseDecoder) for model in models):
+    if all(isinstance(model.decoder, Decoder) for model in models):
         return AuthorsSearch if authors_search else BeamSearch
     from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 

@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.decoding.batches import naming_the_batch, rows_of
-from fairseq_rnnsearch.decoding.search import StepwiseDecoder
+from fairseq_rnnsearch.network import Decoder
 
 
 def has_alignment(model: torch.nn.Module) -> bool:
     """Tell whether a model has attention; fairseq's own do not tell, and are assumed to."""
-    return model.decoder.has_alignment if isinstance(model.decoder, StepwiseDecoder) else True
+    return model.decoder.has_alignment if isinstance(model.decoder, Decoder) else True
 
 
 @torch.no_grad()

@@ -14,11 +14,11 @@ from torch import Tensor
 from fairseq_rnnsearch.decoding.search import (
     Limits,
     SecondAttempts,
-    StepwiseDecoder,
     search_in_steps,
 )
 from fairseq_rnnsearch.decoding.search.authors_search import REPLACED
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.network import Decoder
 
 
 class RepeatBlocker(NGramRepeatBlock):
@@ -62,7 +62,7 @@ class StepwiseGenerator(SequenceGenerator):
     def _is_for_steps(self) -> bool:
         return (
             type(self.search) is BeamSearch
-            and all(isinstance(model.decoder, StepwiseDecoder) for model in self.model.models)
+            and all(isinstance(model.decoder, Decoder) for model in self.model.models)
             and self.lm_model is None
             and self.repeat_ngram_blocker is None
             and self.token_indices_to_suppress is None

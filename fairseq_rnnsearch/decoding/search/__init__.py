@@ -5,12 +5,7 @@ from fairseq_rnnsearch.decoding.search.authors_search import (
     AuthorsSearch,
     SecondAttempts,
 )
-from fairseq_rnnsearch.decoding.search.beam_search import (
-    BeamSearch,
-    Limits,
-    StepwiseDecoder,
-    search_in_steps,
-)
+from fairseq_rnnsearch.decoding.search.beam_search import BeamSearch, Limits, search_in_steps
 from fairseq_rnnsearch.decoding.search.scorer import Scorer
 
 __all__ = [
@@ -20,6 +15,5 @@ __all__ = [
     "Limits",
     "Scorer",
     "SecondAttempts",
-    "StepwiseDecoder",
     "search_in_steps",
 ]

@@ -1,6 +1,6 @@
 """fairseq's beam search for models that offer single steps, with the same results.
 
-A model offers them with its decoder's method ``begin(encoder_out)``, see ``DecoderSteps``. For
+A model offers them with its decoder's method ``begin(encoder_out)``, see ``network.Decoder``. For
 other models, and for options that are unsupported here, ``plugin.generators`` has fairseq's own.
 
 It saves time: the first step has one row per sentence, as all hypotheses are equal; rows that only
@@ -12,7 +12,7 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,26 +25,6 @@ from fairseq_rnnsearch.errors import UserError
 # bytes of logits per block, to fit a CPU's caches
 LOGITS = 8_000_000
 NO_NUMBERS = "the model's probabilities are not numbers, as of a training that has diverged"
-
-
-@runtime_checkable
-class StepwiseDecoder(Protocol):
-    """A decoder that a search can run step by step, unlike fairseq's own."""
-
-    @property
-    def has_alignment(self) -> bool:
-        """Whether there are alignment weights.
-
-        If so, ``posterior=True`` with given words returns ``network.forced_scoring.posterior``.
-        """
-
-    def begin(self, encoder_out: Any) -> Any:
-        """Return the decoder's steps, ``kernels.DecoderSteps``, for the encoder's result."""
-
-    def leave_one_out(
-        self, prev_output_tokens: Tensor, encoder_out: Any, target: Tensor
-    ) -> Tensor | None:
-        """See ``network.forced_scoring.leave_one_out``."""
 
 
 @dataclass

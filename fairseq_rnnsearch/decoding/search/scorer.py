@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.decoding.search.beam_search import NO_NUMBERS, StepwiseDecoder
+from fairseq_rnnsearch.decoding.search.beam_search import NO_NUMBERS
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.network import Decoder
 
 
 class Scorer:
@@ -33,8 +34,12 @@ class Scorer:
         """
         given, target = sample["net_input"], sample["target"]
         if self._posterior:
-            for model in models:
-                _check_posterior(model.decoder)
+            decoders = [model.decoder for model in models]
+            if not all(isinstance(one, Decoder) and one.has_alignment for one in decoders):
+                raise UserError(
+                    "posterior: the model has only the weights with which it attends before it "
+                    "knows the word; RNNsearch has those given the word too"
+                )
             given = given | {"posterior": True}
         scores, weights = zip(
             *(_scored(model, given, target, len(models) == 1) for model in models), strict=True
@@ -86,11 +91,3 @@ def soft_alignment(net_output: tuple, target: Tensor, source: Tensor) -> Tensor 
 
 def _mean(tensors: Sequence[Tensor], count: int) -> Tensor:
     return sum(tensors[1:], tensors[0]) / count
-
-
-def _check_posterior(decoder: torch.nn.Module) -> None:
-    if not (isinstance(decoder, StepwiseDecoder) and decoder.has_alignment):
-        raise UserError(
-            "posterior: the model has only the weights with which it attends before it knows the "
-            "word; RNNsearch has those given the word too"
-        )
