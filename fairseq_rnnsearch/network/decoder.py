@@ -23,7 +23,6 @@ from fairseq_rnnsearch.kernels import (
     RunByBackend,
     SearchStart,
 )
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.network import forced_scoring
 from fairseq_rnnsearch.network.embedded_words import EmbeddedWords, embed_words
 from fairseq_rnnsearch.network.encoder import EncodedSource, EncoderOut
@@ -195,16 +194,9 @@ class Decoder(RunByBackend):
 
     @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:
-        """Turn t_i into logits."""
-        return self.logits(features)
-
-    def get_normalized_probs(
-        self, net_output: tuple, log_probs: bool, sample: dict | None = None
-    ) -> Tensor:
-        """Return the softmax of the logits, in float32 or wider."""
-        logits = net_output[0]
-        softmax = torch.log_softmax if log_probs else torch.softmax
-        return softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
+        """Return unnormalised log-probabilities: t_i, ``(..., l)``, to ``(..., words)``."""
+        output = self.output
+        return self.backend.output_logits(output.inner(features), output.weight, output.bias)
 
     @in_compute_dtype
     def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
@@ -298,11 +290,6 @@ class Decoder(RunByBackend):
         memory, s_0 = self.remember(source), self.initial_state(source)
         start = SearchStart(self.order, self.parts, memory, source.summary, s_0, sentences)
         return self.backend.decoder_steps(start)
-
-    def logits(self, t: Tensor) -> Tensor:
-        """Return unnormalised log-probabilities: ``(..., l)`` to ``(..., words)``."""
-        output = self.output
-        return self.backend.output_logits(output.inner(t), output.weight, output.bias)
 
     def output_cost(
         self, t: Tensor, words: Tensor, label_smoothing: float, present: Tensor

@@ -109,7 +109,7 @@ def _log_probabilities(decoder: "Decoder", t: Tensor, words: Tensor) -> Tensor:
     numbers = _LOGITS if words.device.type == "cpu" else _LOGITS_ON_A_GPU
     rows, log_p = max(1, numbers // len(decoder.output.bias)), []
     for part, wanted in zip(t.flatten(0, 1).split(rows), words.split(rows), strict=True):
-        logits = decoder.logits(part)
+        logits = decoder.output_layer(part)
         logits = logits.to(accurate_type(logits.dtype))
         of_word = logits.gather(1, wanted.unsqueeze(1)).squeeze(1)
         log_p.append(of_word - logits.logsumexp(dim=1))

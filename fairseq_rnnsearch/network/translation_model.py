@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.network.decoder import Decoder
 from fairseq_rnnsearch.network.encoder import Encoder
 from fairseq_rnnsearch.network.precision import round_matrices
@@ -115,8 +116,10 @@ class TranslationModel(nn.Module):
     def get_normalized_probs(
         self, net_output: tuple, log_probs: bool, sample: dict | None = None
     ) -> Tensor:
-        """See ``Decoder.get_normalized_probs``."""
-        return self.decoder.get_normalized_probs(net_output, log_probs, sample)
+        """Return the softmax of the logits, in float32 or wider."""
+        logits = net_output[0]
+        softmax = torch.log_softmax if log_probs else torch.softmax
+        return softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
 
     def compute_in(self, compute_dtype: str) -> None:
         """Set the type of the operands of matrix products, before ``round_matrices``."""
