@@ -272,7 +272,7 @@ def test_an_unknown_word_has_links_to_pieces(tmp_path):
 
 BAD = {
     "0-0\n": "has 1 line, but the data has 2 pairs",
-    "0-0\n0-0 1p0\n": r"line 2: found '1p0'; valid: links like 3-2",
+    "0-0\n0-0 1p0\n": r"line 2: found '1p0'; valid in format pharaoh is links like 3-2",
     "0-0 2-0\n\n": r"line 1: found word 2 of the source in '2-0', .* has 2 words; .*: 0 to 1$",
     "0-0\n0-1\n": r"line 2: found word 1 of the target in '0-1', .* has 1 word; .*: 0 to 0$",
     b"\xff\n\n": "line 1: is not UTF-8",

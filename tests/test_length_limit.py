@@ -8,7 +8,6 @@ from fairseq_rnnsearch.decoding.length_limit import (
     LengthLimit,
     largest,
     measured,
-    stored,
 )
 
 
@@ -47,12 +46,3 @@ def test_limits_computed_by_hand(pairs, expected):
 def test_the_largest_limit_holds_for_an_ensemble():
     assert largest(LengthLimit(3.0, 40), FAIRSEQ_LIMIT, LengthLimit(5.0, 10)) == (5.0, 40)
     assert largest(FAIRSEQ_LIMIT) == FAIRSEQ_LIMIT
-
-
-@pytest.mark.parametrize(
-    "state",
-    [None, [], [1], [1, 2, 3], "ab", [-1, 3], [3, 20_000], [float("nan"), 3], [None, 3], [0.9, 0]],
-)
-def test_what_a_checkpoint_says_is_read_as_data(state):
-    assert stored(state) == FAIRSEQ_LIMIT
-    assert stored([4.5, 20]) == LengthLimit(4.5, 20)

@@ -166,7 +166,8 @@ def test_guided_attention_is_that_of_the_first_reading():
 def test_without_dropout_it_is_refused():
     for dropout in ({}, {"dropout": 0.2, "embedding_dropout": 0.0, "readout_dropout": 0.0}):
         model = build_model(**dropout)
-        model.check_training(rdrop_of(model, 0.0).readings())
+        rdrop_of(model, 0.0).check_training(model)
         with pytest.raises(UserError, match="--rdrop-alpha needs dropout"):
-            model.check_training(rdrop_of(model, 1.0).readings())
-    build_model(readout_dropout=0.2).check_training(readings=2)
+            rdrop_of(model, 1.0).check_training(model)
+    model = build_model(readout_dropout=0.2)
+    rdrop_of(model, 1.0).check_training(model)

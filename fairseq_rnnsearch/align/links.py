@@ -41,6 +41,7 @@ _WHOLE = r"(?:-0*(?=[1-9]))?[0-9]{1,7}"
 _PAIR = re.compile(f"({_WHOLE})([-p])({_WHOLE})")
 _POSSIBLE_PAIR = re.compile(f"{_WHOLE}p{_WHOLE}")
 _NUMBER = re.compile(_WHOLE)
+_PHARAOH = re.compile(r"\s*(?:[0-9]{1,7}-[0-9]{1,7}(?:\s+|$))*", re.ASCII)
 _CONFIDENCE = re.compile(r"[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?")
 
 
@@ -150,6 +151,18 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
     )
 
 
+def pharaoh_words(name: str, number: int, line: str) -> list[int]:
+    """Return the words of a line of links like 3-2, the source's and the target's in turn.
+
+    Raises:
+        UserError: with the file's name and the line's number, if it has anything else.
+    """
+    if not _PHARAOH.fullmatch(line):
+        wrong = next(word for word in line.split() if not _PHARAOH.fullmatch(word))
+        raise _malformed(name, number, wrong, "pharaoh")
+    return list(map(int, line.replace("-", " ").split()))
+
+
 def _format_of(lines: Sequence[str]) -> str:
     first_line = next((line.split() for line in lines if line.strip()), [""])
     if _NUMBER.fullmatch(first_line[0]):
@@ -190,7 +203,7 @@ def _naacl_entries(path: Path, lines: Sequence[str]) -> Iterator[_Entry]:
         yield _Entry(i + 1, sentence - 1, (words[0], words[1]), sure, line.strip())
 
 
-def _malformed(path: Path, line: int, text: str, format: str) -> UserError:
+def _malformed(path: Path | str, line: int, text: str, format: str) -> UserError:
     hint = "; links like 3p2 are format talp" if _POSSIBLE_PAIR.fullmatch(text) else ""
     return UserError(
         f"{path}, line {line}: found {text!r:.60}; valid in format {format} is {_VALID[format]}"

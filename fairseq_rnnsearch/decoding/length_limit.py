@@ -53,13 +53,3 @@ def largest(*limits: LengthLimit) -> LengthLimit:
     """Return the largest of the known limits, of models or of sets of training pairs."""
     known = [limit for limit in limits if limit != FAIRSEQ_LIMIT]
     return LengthLimit(*map(max, zip(*known, strict=True))) if known else FAIRSEQ_LIMIT
-
-
-def stored(limit: object) -> LengthLimit:
-    """Read a checkpoint's limit in its task state; ``FAIRSEQ_LIMIT`` if it is missing or wrong."""
-    if not isinstance(limit, (list, tuple)) or len(limit) != 2:
-        return FAIRSEQ_LIMIT
-    if not all(isinstance(one, (int, float)) and 0 <= one <= 1e4 for one in limit):
-        return FAIRSEQ_LIMIT
-    limit = LengthLimit(float(limit[0]), int(limit[1]))
-    return limit if limit.of(1) else FAIRSEQ_LIMIT

@@ -23,7 +23,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from fairseq_rnnsearch import __version__
-from fairseq_rnnsearch.decoding.length_limit import LengthLimit, stored
+from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.errors import UserError, as_text, reason
 from fairseq_rnnsearch.models.find import CONFIG, PARAMETERS
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
@@ -236,7 +236,7 @@ def read_config(path: Path) -> ModelConfig:
             described["options"],
             (source, target),
             described.get("left_pad_source") is True,
-            stored(described.get("length_limit")),
+            LengthLimit(*(described.get("length_limit") or FAIRSEQ_LIMIT)),
             as_text(described.get("licence", "")),
         )
     except (ValueError, KeyError, TypeError) as problem:

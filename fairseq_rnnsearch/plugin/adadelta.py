@@ -11,7 +11,6 @@ learning rate. fairseq's own ``adadelta`` lets ``--lr``, 0.25 by default, scale 
 
 import logging
 import math
-from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import List
@@ -27,7 +26,7 @@ from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.kernels.devices import CopiedNumbers
 from fairseq_rnnsearch.plugin.one_pass_adadelta import OnePassAdadelta, gradients_of, norm_of
 from fairseq_rnnsearch.runs.checkpoint import OwnFields
-from fairseq_rnnsearch.runs.patches import patch_fairseq
+from fairseq_rnnsearch.runs.patches import PatchesFairseq
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +61,7 @@ class RNNSearchAdadeltaConfig(FairseqDataclass):
 
 
 @register_optimizer("rnnsearch_adadelta", dataclass=RNNSearchAdadeltaConfig)
-class RNNSearchAdadelta(FairseqOptimizer):
+class RNNSearchAdadelta(PatchesFairseq, FairseqOptimizer):
     """``torch.optim.Adadelta`` with the authors' step, clipping and overflow handling.
 
     Clipping leaves gradients as they are: the update multiplies them while it reads them.
@@ -72,12 +71,6 @@ class RNNSearchAdadelta(FairseqOptimizer):
     program reads the norm before the next update, so it logs the same, and stops at the same
     update, as on a CPU.
     """
-
-    @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the options to a command line's parser."""
-        patch_fairseq()
-        super().add_args(parser)
 
     def __init__(self, cfg: RNNSearchAdadeltaConfig, params) -> None:
         super().__init__(cfg)

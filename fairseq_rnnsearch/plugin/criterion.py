@@ -5,7 +5,6 @@ that is clipped is that of the sum (the authors' program).
 """
 
 import math
-from argparse import ArgumentParser
 from dataclasses import dataclass, field
 
 import torch
@@ -14,7 +13,7 @@ from fairseq.criterions import FairseqCriterion, register_criterion
 from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
 from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_rnnsearch.checks import excludes, in_range
 from fairseq_rnnsearch.decoding.search.scorer import soft_alignment
@@ -24,7 +23,7 @@ from fairseq_rnnsearch.kernels.rdrop import rdrop_cost, twice
 
 # not from the room: what imports it first may still be importing it when this is registered
 from fairseq_rnnsearch.plugin.model import RNNSearchModel
-from fairseq_rnnsearch.runs.patches import patch_fairseq
+from fairseq_rnnsearch.runs.patches import PatchesFairseq
 from fairseq_rnnsearch.runs.trainer import AlignmentTask, unwrapped
 
 ATTENTION_STATISTICS = ("attn_entropy", "attn_max", "attn_eos")
@@ -62,7 +61,7 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
 
 
 @register_criterion("alignment_heatmap", dataclass=AlignmentHeatmapCriterionConfig)
-class AlignmentHeatmapCriterion(FairseqCriterion):
+class AlignmentHeatmapCriterion(PatchesFairseq, FairseqCriterion):
     """Negative log-likelihood and attention statistics.
 
     Where the task knows links between the words of a batch (``--guided-alignment``, or fairseq's
@@ -89,12 +88,6 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
       the KL divergences in both directions. ``loss`` includes it, weighted. Absent in validation.
     """
 
-    @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the options to a command line's parser, which a command does first."""
-        patch_fairseq()
-        super().add_args(parser)
-
     def __init__(
         self,
         task,
@@ -111,9 +104,21 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         self.source_eos = task.source_dictionary.eos()
         self._collects = isinstance(task, AlignmentTask)
 
-    def readings(self) -> int:
-        """Return how many times training reads each batch."""
-        return 2 if self.rdrop_alpha else 1
+    def check_training(self, model: nn.Module) -> None:
+        """Check that R-Drop has something to learn.
+
+        Raises:
+            UserError: if this package's model would read a batch twice in the same way.
+        """
+        if (
+            self.rdrop_alpha
+            and isinstance(model, RNNSearchModel)
+            and not any(part.p for part in model.modules() if isinstance(part, nn.Dropout))
+        ):
+            raise UserError(
+                "--rdrop-alpha needs dropout, without which both readings of a batch are the same: "
+                "give --dropout 0.3, for example"
+            )
 
     def forward(self, model, sample: dict) -> tuple[Tensor, int, dict]:
         """Return the cost of one batch.
@@ -146,7 +151,10 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         # an infinite cost can have a finite gradient, but the update is not sound: 0 x inf is NaN
         sound = 1 + 0 * loss.detach()
         loss = (loss + self.guided_alignment_weight * alignment_cost) * sound
-        return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
+        # fairseq's trainer divides the summed gradient of an update by the summed divisors of all
+        # batches and processes, and leaves it alone when that is zero
+        divisors = {"sum": 0, "sentence": sentences, "word": sample["ntokens"]}
+        return loss, divisors[self.cost_scale], logging_output
 
     def alignment_cost(self, attention: Tensor | None, sample: dict) -> tuple[Tensor, Tensor]:
         """Return the cost of weights that do not follow links, and the number of linked words.
@@ -215,11 +223,6 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             lprobs, target, ignore_index=self.padding_idx, reduction="sum"
         )
         return nll, nll
-
-    def _gradient_divisor(self, words: int, sentences: int) -> int:
-        # fairseq's trainer divides the summed gradient of an update by the summed sample sizes
-        # of all batches and processes, and leaves it alone when that is zero
-        return {"sum": 0, "sentence": sentences, "word": words}[self.cost_scale]
 
     @staticmethod
     def reduce_metrics(logging_outputs: list[dict]) -> None:

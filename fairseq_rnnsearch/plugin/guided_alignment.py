@@ -11,7 +11,6 @@ replaces a piece, the data does not show where the word ends, and the pair gets 
 """
 
 import logging
-import re
 from array import array
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,15 +27,13 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
+from fairseq_rnnsearch.align.links import pharaoh_words
 from fairseq_rnnsearch.decoding.decode import has_alignment
 from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.text.corpus import text_lines
 
 logger = logging.getLogger(__name__)
-
-_LINK = re.compile("[0-9]{1,7}-[0-9]{1,7}")
-_LINE = re.compile(rf"\s*(?:{_LINK.pattern}(?:\s+|$))*", re.ASCII)
 
 
 class _Side:
@@ -85,16 +82,13 @@ class GuidedAlignment(Dataset):
             _Side("source", pairs.src, pairs.src_sizes, pairs.src_dict),
             _Side("target", pairs.tgt, pairs.tgt_sizes, pairs.tgt_dict),
         )
-        links, ends, unknown = array("i"), [0], 0
-        number = 0
+        links, ends, number, unknown = array("i"), [0], 0, 0
         lines = text_lines(path, "--guided-alignment")
         lines = tqdm(lines, f"reading {path.name}", unit="pair", delay=2, leave=False)
         for number, line in enumerate(lines, start=1):
             if number > len(pairs):
                 continue  # count lines for the message
-            if not _LINE.fullmatch(line):
-                raise _malformed(path, number, line)
-            positions = array("i", map(int, line.replace("-", " ").split()))
+            positions = array("i", pharaoh_words(f"--guided-alignment {path}", number, line))
             if positions and self._check(path, number, line, positions):
                 links.extend(positions)
             else:
@@ -171,11 +165,3 @@ def check_guidance(
             f"{option}: the criterion {type(criterion).__name__} takes no links; "
             "valid: --criterion alignment_heatmap and label_smoothed_cross_entropy_with_alignment"
         )
-
-
-def _malformed(path: Path, number: int, line: str) -> UserError:
-    wrong = next(x for x in line.split() if not _LINK.fullmatch(x))
-    return UserError(
-        f"--guided-alignment {path}, line {number}: found {wrong!r:.60}; valid: links like 3-2"
-        " with blanks between them, the source word first, counted from 0"
-    )

@@ -1,8 +1,6 @@
 """RNNsearch and RNNencdec as fairseq models. The mathematics is in ``network``."""
 
-import functools
 import logging
-from argparse import ArgumentParser
 from dataclasses import dataclass, fields
 from typing import NamedTuple
 
@@ -11,15 +9,15 @@ from fairseq.dataclass import FairseqDataclass
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, open_dict
-from torch import Tensor, nn
+from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network import TranslationModel, initialize, networks_of
 from fairseq_rnnsearch.network.model_options import ModelOptions
 from fairseq_rnnsearch.network.precision import computing
 from fairseq_rnnsearch.plugin.fairseq_networks import RNNSearchDecoder, RNNSearchEncoder
-from fairseq_rnnsearch.runs import patches
 from fairseq_rnnsearch.runs.options import check_options
+from fairseq_rnnsearch.runs.patches import PatchesFairseq, patch_fairseq
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 logger = logging.getLogger(__name__)
@@ -41,7 +39,7 @@ def add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
 
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
-class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
+class RNNSearchModel(PatchesFairseq, TranslationModel, FairseqEncoderDecoderModel):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
 
     def __init__(self, encoder: RNNSearchEncoder, decoder: RNNSearchDecoder) -> None:
@@ -89,19 +87,18 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         return self.decoder.cost(previous, self.encoder(source), target, label_smoothing)
 
     @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the options to a command line's parser, which a command does first."""
-        patches.patch_fairseq()
-        super().add_args(parser)
-
-    @classmethod
     def build_model(cls, cfg: RNNSearchConfig, task) -> "RNNSearchModel":
         """Build from a configuration and the task's dictionaries."""
-        patches.patch_fairseq()
+        patch_fairseq()
         add_younger_options(cfg)
         source, target = task.source_dictionary, task.target_dictionary
         if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):
-            _warn_of(type(task).__name__)
+            logger.warning(
+                "%s instead of --task alignment_heatmap lacks the paper's batches and its "
+                "limit of words, checks of the data, the fast search, heatmaps and "
+                "alignments that do not depend on the batch",
+                type(task).__name__,
+            )
         model = cls(*networks_of(cfg, source, target, RNNSearchEncoder, RNNSearchDecoder))
         initialize(model, str(cfg.initialization))
         return model
@@ -110,23 +107,6 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
     def from_pretrained(cls, model_name_or_path: str, *args, **options) -> None:
         """Refuse: fairseq's function unpickles what it is given."""
         raise UserError("from_pretrained does not read this model: use fairseq_rnnsearch.load")
-
-    def check_training(self, readings: int) -> None:
-        """Check that there is something to learn.
-
-        Args:
-            readings: how often it reads each batch at the same time (R-Drop: twice).
-
-        Raises:
-            UserError: if two readings would be the same.
-        """
-        if readings > 1 and not any(
-            part.p for part in self.modules() if isinstance(part, nn.Dropout)
-        ):
-            raise UserError(
-                "--rdrop-alpha needs dropout, without which both readings of a batch are the same: "
-                "give --dropout 0.3, for example"
-            )
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
         """Prepare for translation; fairseq calls this, and does not train afterwards.
@@ -149,14 +129,3 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """
         state_dict = self.checked(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
-
-
-@functools.cache
-def _warn_of(task: str) -> None:
-    """Warn, once for each task, of what another task does without."""
-    logger.warning(
-        "%s instead of --task alignment_heatmap lacks the paper's batches and its "
-        "limit of words, checks of the data, the fast search, heatmaps and "
-        "alignments that do not depend on the batch",
-        task,
-    )

@@ -5,7 +5,6 @@ Each override says what fairseq would otherwise lose silently.
 
 import functools
 import logging
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -22,13 +21,14 @@ from fairseq.data import (
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_rnnsearch.decoding import length_limit
+from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.batch_order import paper_batches
 from fairseq_rnnsearch.plugin.data_folder import check_folders, check_languages
 from fairseq_rnnsearch.plugin.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.checkpoint import OwnFields
-from fairseq_rnnsearch.runs.patches import patch_fairseq
+from fairseq_rnnsearch.runs.patches import PatchesFairseq, patch_fairseq
 from fairseq_rnnsearch.text import compatibility
 from fairseq_rnnsearch.text.checksums import check_checksum, check_split
 from fairseq_rnnsearch.text.corpus import check_text
@@ -43,7 +43,7 @@ _OF_AN_ITERATOR = (
 )
 
 
-class ParallelDataTask(TranslationTask):
+class ParallelDataTask(PatchesFairseq, TranslationTask):
     """Translation with complete data: each sentence occurs in a batch."""
 
     cfg: AlignmentHeatmapConfig
@@ -54,16 +54,10 @@ class ParallelDataTask(TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         self._training_data: FairseqDataset | None = None
         self.batches_in_an_update = 1  # of each process; a training says how many
-        self.length_limit = length_limit.FAIRSEQ_LIMIT
+        self.length_limit = FAIRSEQ_LIMIT
         self._first_model: object = None  # of an ensemble: what its checkpoint says of the words
 
     # dictionaries and data
-
-    @classmethod
-    def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the options to a command line's parser, as every command does first."""
-        patch_fairseq()
-        super().add_args(parser)
 
     @classmethod
     def setup_task(cls, cfg: AlignmentHeatmapConfig, **kwargs) -> "ParallelDataTask":
@@ -115,7 +109,11 @@ class ParallelDataTask(TranslationTask):
         """Load as fairseq does, after a check of the files."""
         if combine and split == self.cfg.train_subset and self._training_data is None:
             check_folders(self.cfg)
-        self._check_files(split, epoch)
+        folders = utils.split_paths(self.cfg.data)
+        folder = (
+            folders[(epoch - 1) % len(folders)] if split == self.cfg.train_subset else folders[0]
+        )
+        check_split(Path(folder), split, (self.cfg.source_lang, self.cfg.target_lang))
         super().load_dataset(split, epoch, combine, **kwargs)
         if combine and split == self.cfg.train_subset:  # only training combines
             data = self._training_data = self.datasets[split]
@@ -124,15 +122,6 @@ class ParallelDataTask(TranslationTask):
                 self.length_limit = length_limit.largest(self.length_limit, limit)
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
-
-    def _check_files(self, split: str, epoch: int) -> None:
-        """Check the files that fairseq will load for a split."""
-        folders = utils.split_paths(self.cfg.data)
-        if split != self.cfg.train_subset:
-            folders = folders[:1]
-        folder = Path(folders[(epoch - 1) % len(folders)])
-        source, target = self.cfg.source_lang, self.cfg.target_lang
-        check_split(folder, split, (source, target))
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
@@ -165,13 +154,13 @@ class ParallelDataTask(TranslationTask):
         own = OwnFields.of(state_dict)
         trained = own.dictionaries
         here, where = compatibility.describe(self._dictionaries), self.cfg.data or "the data"
-        trained_with, advice = "the checkpoint was trained with", compatibility.ADVICE
-        compatibility.check(here, trained, where, trained_with, advice, complete=False)
+        said = "the checkpoint was trained with", compatibility.ADVICE
+        compatibility.check(here, trained, where, *said, complete=False)
         if isinstance(self._first_model, dict):
-            first, other = "the first model", "another has"
-            compatibility.check(self._first_model, trained, first, other, complete=False)
+            said = "the first model", "another has"
+            compatibility.check(self._first_model, trained, *said, complete=False)
         self._first_model = self._first_model or trained
-        limit = length_limit.stored(own.length_limit)
+        limit = LengthLimit(*(own.length_limit or FAIRSEQ_LIMIT))
         self.length_limit = length_limit.largest(self.length_limit, limit)
         ours = own.written()
         super().load_state_dict({k: v for k, v in state_dict.items() if k not in ours})

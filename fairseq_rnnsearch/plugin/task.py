@@ -33,7 +33,6 @@ from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.first_batch import check_kernels
 from fairseq_rnnsearch.plugin.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.plugin.heatmaps import Heatmaps
-from fairseq_rnnsearch.plugin.model import RNNSearchModel
 from fairseq_rnnsearch.plugin.nonfinite import UpdateRecord, name_sentences
 from fairseq_rnnsearch.plugin.parallel_data import ParallelDataTask
 from fairseq_rnnsearch.plugin.source_words import SourceWords
@@ -66,32 +65,23 @@ class AlignmentHeatmapTask(ParallelDataTask):
     # data
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load parallel data; check training data, and add the links to it."""
-        is_first = self._training_data is None  # later epochs may have other data folders
+        """Load parallel data, and add the links to training data."""
         super().load_dataset(split, epoch, combine, **kwargs)
         if self.datasets[split] is self._training_data:
-            if is_first:
-                self._check_model()
-            self._guide(epoch)
-
-    def _check_model(self) -> None:
-        """Let the model check its training data, see ``RNNSearchModel.check_training``."""
-        if isinstance(self._model, RNNSearchModel):
-            ours = isinstance(self._criterion, AlignmentHeatmapCriterion)
-            self._model.check_training(self._criterion.readings() if ours else 1)
+            if isinstance(self._criterion, AlignmentHeatmapCriterion):
+                self._criterion.check_training(self._model)
+            if self.cfg.guided_alignment:
+                self._guide(epoch)
+            elif self.cfg.load_alignments:
+                self._check_alignments()
 
     def _guide(self, epoch: int) -> None:
         """Give the training data the links of ``--guided-alignment``.
 
         Raises:
-            UserError: as `GuidedAlignment`, unless there is one file per data folder; for
-                --load-alignments without any or with those of train alone and a train1 beside it.
+            UserError: as `GuidedAlignment`, unless there is one file per data folder.
         """
-        files, folders = self._guidance, utils.split_paths(self.cfg.data)
-        if not files:
-            if self.cfg.load_alignments:
-                self._check_alignments()
-            return
+        files, folders = map(utils.split_paths, (self.cfg.guided_alignment, self.cfg.data))
         if len(files) != len(folders):
             raise UserError(
                 f"--guided-alignment names {pluralize(len(files), 'file')}, but there are "
@@ -117,17 +107,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 "--guided-alignment takes a file with a line for each"
             )
 
-    @property
-    def _guidance(self) -> list[str]:
-        return utils.split_paths(self.cfg.guided_alignment) if self.cfg.guided_alignment else []
-
-    @property
-    def _links_option(self) -> str | None:
-        """The option that gives the training data links, or None."""
-        if self._guidance:
-            return "--guided-alignment"
-        return "--load-alignments" if self.cfg.load_alignments else None
-
     # models and updates
 
     def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
@@ -149,7 +128,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
             UserError: as ``check_guidance``.
         """
         self._criterion = super().build_criterion(cfg, from_checkpoint)
-        if option := self._links_option:
+        option = "--guided-alignment" if self.cfg.guided_alignment else "--load-alignments"
+        if self.cfg.guided_alignment or self.cfg.load_alignments:
             check_guidance(self._model, self._criterion, option)
         return self._criterion
 

@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf, open_dict
 
 from fairseq_rnnsearch.checks import in_range
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.network import TranslationModel
 
 # Positions of a sentence: the recurrences set no limit, but fairseq requires one from the task and
 # the models.
@@ -47,7 +48,7 @@ def fill_presets(add_defaults: Callable[[DictConfig], None], cfg: DictConfig) ->
     """
     groups = {name: _group(cfg, name) for name in ("model", "task")}
     arch = groups["model"].get("_name")
-    if hasattr(ARCH_MODEL_REGISTRY.get(arch), "check_training"):  # a model of this package
+    if issubclass(ARCH_MODEL_REGISTRY.get(arch, object), TranslationModel):
         given = {k: v for group in groups.values() for k, v in group.items() if v is not None}
         filled = Namespace(**given)
         ARCH_CONFIG_REGISTRY[arch](filled)

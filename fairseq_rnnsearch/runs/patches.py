@@ -16,6 +16,7 @@ import os
 import sys
 import threading
 import warnings
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -184,6 +185,16 @@ def patch_fairseq() -> None:
     """Apply ``PATCHES``, once per process, for a fairseq command."""
     if not _is_reading.get():
         _patch_once()
+
+
+class PatchesFairseq:
+    """A part of fairseq's that a command first asks for its options."""
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options to a command line's parser, after `patch_fairseq`."""
+        patch_fairseq()
+        super().add_args(parser)
 
 
 @functools.cache
