@@ -12,37 +12,30 @@ from fairseq_rnnsearch.plugin.model import MODEL
 
 
 def _unless_typed(args: Namespace, **defaults) -> None:
+    """Set options; ``RNNSearchModel`` warns if the task has none of ``max_train_words``."""
     for name, value in defaults.items():
-        if not hasattr(args, name):
+        if getattr(args, name, None) is None:
             setattr(args, name, value)
-
-
-def _max_train_words(args: Namespace, words: int) -> None:
-    """Give the limit to a task; ``RNNSearchModel`` warns where the task has none."""
-    if getattr(args, "max_train_words", None) is None:
-        args.max_train_words = words
 
 
 @register_model_architecture(MODEL, "rnnsearch_50")
 def rnnsearch_50(args: Namespace) -> None:
-    _max_train_words(args, 50)
+    _unless_typed(args, max_train_words=50)
 
 
 @register_model_architecture(MODEL, "rnnsearch_30")
 def rnnsearch_30(args: Namespace) -> None:
-    _max_train_words(args, 30)
+    _unless_typed(args, max_train_words=30)
 
 
 @register_model_architecture(MODEL, "rnnencdec_50")
 def rnnencdec_50(args: Namespace) -> None:
-    _unless_typed(args, fixed_context=True)
-    rnnsearch_50(args)
+    _unless_typed(args, fixed_context=True, max_train_words=50)
 
 
 @register_model_architecture(MODEL, "rnnencdec_30")
 def rnnencdec_30(args: Namespace) -> None:
-    _unless_typed(args, fixed_context=True)
-    rnnsearch_30(args)
+    _unless_typed(args, fixed_context=True, max_train_words=30)
 
 
 @register_model_architecture(MODEL, "rnnsearch_tiny")

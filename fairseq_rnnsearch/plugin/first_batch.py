@@ -3,9 +3,7 @@
 It compares the cost and the gradients of that batch with those from plain PyTorch operations.
 """
 
-import contextlib
 import logging
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
@@ -33,15 +31,21 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
     model = unwrapped(model)
     sides = [part for part in model.modules() if isinstance(part, RunByBackend)]
     if not any(
-        side.kernels == "gpu" or (side.kernels == "auto" and _is_on_gpu(side)) for side in sides
+        side.kernels == "gpu" or (side.kernels == "auto" and next(side.parameters()).is_cuda)
+        for side in sides
     ):
         return
     logger.info("the reference kernels compute the first batch as well")
-    training = model.training
+    training, kernels = model.training, [side.kernels for side in sides]
     model.eval()  # two computations would not drop the same elements
     try:
-        with _reference_kernels(sides):
+        try:
+            for side in sides:
+                side.kernels = "reference"
             sample, expected = _expected(model, criterion, sample)
+        finally:
+            for side, name in zip(sides, kernels, strict=True):
+                side.kernels = name
         wrong = _difference(model, criterion, sample, expected)
     finally:
         model.train(training)
@@ -56,22 +60,6 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
             side.kernels = "reference"
     else:
         logger.info("gpu kernels: the first batch agrees with the reference kernels")
-
-
-def _is_on_gpu(side: RunByBackend) -> bool:
-    return next(side.parameters()).is_cuda
-
-
-@contextlib.contextmanager
-def _reference_kernels(sides: list[RunByBackend]) -> Iterator[None]:
-    kernels = [side.kernels for side in sides]
-    try:
-        for side in sides:
-            side.kernels = "reference"
-        yield
-    finally:
-        for side, name in zip(sides, kernels, strict=True):
-            side.kernels = name
 
 
 def _expected(model: nn.Module, criterion: nn.Module, sample: dict) -> tuple[dict, dict]:
