@@ -14,6 +14,7 @@ sys.path.append(str(Path(__file__).resolve().parents[1] / "recipes"))  # for rep
 # Before torch is imported, here and in the commands that tests start: the tensors are tiny, and
 # threads that wait for each other on a busy machine turn seconds into minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("TRITON_INTERPRET", "1")  # Triton reads it when it is imported
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -77,7 +77,7 @@ def test_it_refuses_what_cuda_refuses_and_counts():
 
 @pytest.fixture(autouse=True)
 def fused_adadelta(monkeypatch):
-    """A stand-in for what Triton does, which tests/interpreted.py has; norms of gradients."""
+    """A stand-in for what Triton does, which test_interpreted.py has; norms of gradients."""
     norms = []
 
     def update(rows, group, sound, factor):

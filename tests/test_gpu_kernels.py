@@ -1,24 +1,15 @@
 """The functions of the GPU backend, on a CPU, beside the reference: they run on any device."""
 
-import json
 import math
-import os
-import sys
-from importlib.util import find_spec
-from pathlib import Path
 
 import pytest
 import torch
-from commands import run_process
-from interpreted import CHECKS, gradients_and_results
 from models import EOS, PAD, SOURCES, TARGETS, padded, previous, random_model
 from test_kernels import CASES
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.gpu.recordings import Recordings
-
-ROOT = Path(__file__).resolve().parents[1]
 
 
 class Stub:
@@ -52,6 +43,20 @@ class Stub:
         found = self._gradients(self._total, d_cost)
         for place, result in zip(self.gradients, found, strict=True):
             place.copy_(result)
+
+
+def gradients_and_results(function, call, tensors, dtype=torch.float64):
+    leaves = [x.detach().clone().to(dtype).requires_grad_() for x in tensors]
+    found = call(function, *leaves)
+    found = found if isinstance(found, tuple) else (found,)
+    draw = torch.Generator().manual_seed(0)
+    weights = [torch.randn(x.shape, generator=draw, dtype=torch.float64) for x in found]
+    pairs = zip(found, weights, strict=True)
+    total = sum((x * weight).sum() for x, weight in pairs if x.requires_grad)
+    gradients = torch.autograd.grad(total, leaves, allow_unused=True)
+    missing = zip(gradients, leaves, strict=True)
+    gradients = [torch.zeros_like(leaf) if x is None else x for x, leaf in missing]
+    return [x.detach().double() for x in (*found, *gradients)]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("cost")])
@@ -171,28 +176,3 @@ def test_padding_costs_nothing(name):
     kept = BACKENDS[name].output_cost(t[present], weight, bias, words[present], 0.1)
     assert_close(costs, kept)
     assert_close(*(torch.autograd.grad(cost, leaves) for cost, _ in (costs, kept)))
-
-
-# --- Triton's kernels, without a GPU --------------------------------------------------------------
-
-needs_triton = pytest.mark.skipif(
-    not find_spec("triton"), reason="triton is not installed: pip install .[gpu]"
-)
-
-
-@pytest.fixture(scope="module")
-def interpreted():
-    """What is wrong with each of interpreted.py's checks."""
-    ran = run_process(
-        [sys.executable, "interpreted.py"],
-        cwd=ROOT / "tests",
-        env=os.environ | {"TRITON_INTERPRET": "1"},
-    )
-    assert ran.returncode == 0, ran.stderr
-    return dict(map(json.loads, ran.stdout.splitlines()))
-
-
-@needs_triton
-@pytest.mark.parametrize("check", CHECKS)
-def test_triton_computes_what_torch_does(check, interpreted):
-    assert not interpreted[check], interpreted[check]
