@@ -3,16 +3,14 @@
 import itertools
 import re
 import sys
-import textwrap
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import planted_model
 import pytest
 import torch
 from authors import authors_params
-from commands import PACKAGE, ROOT, run_process
+from commands import ROOT, run_process
 from oracles import numpy_rnnsearch as oracle
 from torch import nn
 
@@ -366,14 +364,6 @@ def test_what_is_explained_up_to_a_quantity():
     assert "Nothing in the catalogue explains what follows" in str(report)
 
 
-class Sized:
-    def __init__(self, size):
-        self.size = size
-
-    def state(self, s):
-        return s
-
-
 @pytest.mark.parametrize(
     ("code", "part", "message"),
     [
@@ -381,15 +371,14 @@ class Sized:
         (lambda p: p["W_x"], "state", "KeyError: 'W_x'"),
         (lambda s, hidden: s, "state", "missing 1 required positional argument: 'hidden'"),
         (lambda s: torch.tanh(s), "state", "must be Tensor"),
-        (lambda s: s[:, :5], "state", r"shape \(23, 5\); may be state \(23, 12\)"),
-        (lambda s: {"stat": s}, "state", "'stat'; did you mean state"),
-        (lambda s: s + 0j, "state", "returns complex128: expected an array of real numbers"),
-        (lambda s: object(), "state", "returns object: expected an array .* or a dict of them"),
+        (lambda s: s[:, :5], "state", r"shape \(23, 5\)"),
+        (lambda s: {"stat": s}, "state", "'stat'"),
+        (lambda s: s + 0j, "state", "complex128"),
+        (lambda s: object(), "state", "returns object"),
         (lambda s: sys.exit(3), "state", r"`.*sys.exit\(3\).*`: SystemExit: 3"),
         (lambda s: None, "state", "returns nothing"),
-        (lambda s: s, None, r"--part \(part= in Python\) says what one computes"),
-        (Sized, None, "missing 1 required positional argument: 'size'"),
-        (nn.GRUCell, None, "nor one of its functions is named for a part of the model"),
+        (lambda s: s, None, r"--part"),
+        (nn.GRUCell, None, "GRUCell"),
     ],
 )
 def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
@@ -397,24 +386,9 @@ def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
         check(code, part)
 
 
-def test_code_in_single_precision_shows_its_own_mistake():
-    message = r"same dtype.*; returns an array of shape \(23, 5\).*float32"
-    with pytest.raises(UserError, match=message):
-        check(lambda s: nn.Linear(12, 5)(s), "state", "torch")
-
-
 def test_not_a_number_is_no_rounding():
     report = check(lambda s, y, c: s * np.nan, "state")
     assert not report.ok and report.largest_error == np.inf
-
-
-def test_the_manual_s_example_prints_what_it_shows(tmp_path, capsys):
-    manual = (PACKAGE / "manual" / "check.md").read_text()
-    (tmp_path / "mymodel.py").write_text(re.search(r"```python\n(.*?)```", manual, re.S)[1])
-    shown = re.search(r"\$ rnnsearch-check mymodel.py\n(.*?)```", manual, re.S)[1]
-    printed = command(capsys, tmp_path / "mymodel.py")[1]
-    rounding = r"\d\.\de-16"  # differs by processor
-    assert re.sub(rounding, "", printed) == re.sub(rounding, "", shown)
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -440,14 +414,9 @@ def test_the_command(tmp_path, capsys):
     assert status == 0 and shown.startswith("Model: equal to the authors' program")
     status, shown = command(capsys, f"{faulty}:Model", *torch_code)
     assert status == 1 and "rnnsearch-check --explain no-reset says more." in shown
-    status, shown = command(capsys, faulty, *torch_code)
-    assert status == 1 and shown.startswith("faulty: differs")
     faulty.write_text("def state(s):\n    return s.no_such\n")
     status, shown = command(capsys, f"{faulty}:state")
     assert status == 2 and "faulty.py, line 2: `return s.no_such`" in shown
-    faulty.write_text("raise SystemExit(3)\n")
-    status, shown = command(capsys, faulty)
-    assert status == 2 and "line 1: `raise SystemExit(3)`: SystemExit: 3" in shown
 
 
 @pytest.mark.parametrize(
@@ -455,11 +424,8 @@ def test_the_command(tmp_path, capsys):
     [
         (["nosuch.py:step"], "nosuch.py: No such file or directory"),
         (["textwrap"], "textwrap: expected FILE.py:NAME or FILE.py"),
-        ([textwrap.__file__], "textwrap: neither it nor one of its functions is named for a part"),
-        (["--framework", "torch"], "is required"),
-        (["--explain", "reset-afte"], "did you mean reset-after"),
-        (["--list", "x.py:f"], "not allowed with argument --list"),
-        (["--part", "stat", "x.py:f"], "invalid choice: 'stat'; did you mean state"),
+        (["--explain", "reset-afte"], "reset-afte"),
+        (["--part", "stat", "x.py:f"], "stat"),
     ],
 )
 def test_mistakes_on_the_command_line(arguments, message, capsys):
@@ -467,7 +433,8 @@ def test_mistakes_on_the_command_line(arguments, message, capsys):
     assert status == 2 and message in shown
 
 
-# what stands in the lecture's exercises, and what must
+EXERCISES = ROOT / "recipes" / "lecture" / "exercises"
+# what stands in them, and what must
 SOLUTIONS = {
     "attention.py": [("U_a, v_a) * mask", "U_a, v_a) - 1e9 * ~mask", "mask-zero")],
     "decoder.py": [
@@ -481,29 +448,24 @@ SOLUTIONS = {
 }
 
 
-def test_exercises_are_graded(tmp_path, capsys):
-    exercises = ROOT / "recipes" / "lecture" / "exercises"
-    graded = [path.name for path in exercises.glob("*.py") if path.stem != "test_exercises"]
-    assert sorted(SOLUTIONS) == sorted(graded)
-    assert "4 failed, 2 passed" in grade(exercises)
-    (tmp_path / "test_exercises.py").write_text((exercises / "test_exercises.py").read_text())
+def test_faults_of_the_exercises_are_named(tmp_path, capsys):
     for name, changes in SOLUTIONS.items():
-        text = (exercises / name).read_text()
+        text = (EXERCISES / name).read_text()
         for fault, right, deviation in changes:
-            assert deviation in command(capsys, exercises / name)[1]
+            assert deviation in command(capsys, EXERCISES / name)[1]
             text = text.replace(fault, right)
         (tmp_path / name).write_text(text)
-    assert "6 passed" in grade(tmp_path)
+        assert command(capsys, tmp_path / name)[0] == 0
 
 
-def grade(folder):
-    pytest_ = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", folder]
-    return run_process(pytest_).stdout
+@pytest.mark.slow
+def test_exercises_are_graded():
+    graded = run_process([sys.executable, "-m", "pytest", "-p", "no:cacheprovider", EXERCISES])
+    assert "4 failed, 2 passed" in graded.stdout
 
 
 def test_each_function_is_checked_by_itself(tmp_path, capsys):
-    right = (ROOT / "recipes" / "lecture" / "exercises" / "attention.py").read_text()
-    right = right.replace(*SOLUTIONS["attention.py"][0][:2])
+    right = (EXERCISES / "attention.py").read_text().replace(*SOLUTIONS["attention.py"][0][:2])
     (tmp_path / "d.py").write_text(
         right + "\n\ndef state(s):\n    raise NotImplementedError('todo')\n"
     )
@@ -556,38 +518,11 @@ def test_sentences_with_time_first():
     assert part.ok and part.layout == Layout(time_first=True)
 
 
-def test_a_file_that_is_named_like_a_part(tmp_path):
-    (tmp_path / "readout.py").write_text(CONTEXT)
-    report = check(imported(str(tmp_path / "readout.py")))
-    assert [part.part for part in report.parts] == ["context"] and report.ok
-
-
-def test_a_likelihood_alone_is_compared():
-    def sentence(x, y):
-        return {"log_likelihood": np.array([-12.5])}
-
-    report = check(sentence)
-    assert not report.ok and report.parts[0].errors.keys() == {"log_likelihood"}
-
-
-def test_all_functions_that_are_refused_are_named():
-    def nothing(s):
-        return None
-
-    given = SimpleNamespace(weights=nothing, state=lambda s: s[99])
-    with pytest.raises(
-        UserError, match=r"^SimpleNamespace: weights: returns nothing.*; state: tes"
-    ):
-        check(given)
-
-
 def test_every_entry_is_listed_and_explained(capsys):
     listed = command(capsys, "--list")[1]
     assert [line.split()[0] for line in listed.splitlines()] == [one.name for one in CATALOGUE]
-    assert f" {len(CATALOGUE)} known deviations" in (ROOT / "README.md").read_text()
     for entry in CATALOGUE:
-        status, shown = command(capsys, "--explain", entry.name)
-        assert status == 0 and entry.paper in shown and entry.effect in shown
+        assert entry.paper in command(capsys, "--explain", entry.name)[1]
 
 
 def test_figures_of_effects_are_those_of_the_ablations():
