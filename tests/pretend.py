@@ -1,11 +1,8 @@
 """A pretend accelerator: tensors that say they lie on a device and compute on the CPU.
 
 The numbers are real. What CUDA refuses, tensors of two devices in one operation, is refused. What
-takes a GPU's time is counted by the line of the package or of fairseq that asked for it:
-
-- waits: whatever makes the program wait for the device, reading a number above all;
-- late: events that the program made sure of after it had asked for
-  more, so that the GPU has work meanwhile.
+makes the program wait for a GPU, reading a number above all, is counted by the line of the package
+or of fairseq that asked for it; an event does not, once the program has asked for more.
 """
 
 import sys
@@ -33,22 +30,10 @@ class MixedDevices(RuntimeError):
 
 @dataclass
 class Counts:
-    """What the device was asked for, by the lines that asked."""
+    """What the device was asked for, and by which lines the program had to wait."""
 
     waits: Counter = field(default_factory=Counter)
-    late: Counter = field(default_factory=Counter)
     operations: int = 0
-
-    def total(self, kind):
-        """How many there are of a kind."""
-        return vars(self)[kind].total()
-
-    def __str__(self):
-        return "\n".join(
-            f"{kind}: {count} x {line}"
-            for kind in ("waits", "late")
-            for line, count in vars(self)[kind].most_common()
-        )
 
 
 _counts = Counts()
@@ -216,8 +201,8 @@ class _Event:
         self.operations = _counts.operations
 
     def synchronize(self):
-        kind = _counts.waits if self.operations == _counts.operations else _counts.late
-        kind[_line()] += 1
+        if self.operations == _counts.operations:
+            _counts.waits[f"event {_line()}"] += 1
 
 
 class _Module(backend_registration._DummyBackendModule):
