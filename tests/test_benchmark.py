@@ -32,6 +32,7 @@ def test_the_limit_is_what_the_model_multiplies(benchmark):
     assert counter.get_total_flops() == flops - 2 * size.batch * size.n * 2 * size.n
 
 
+@pytest.mark.slow
 def test_each_candidate_runs_each_pass(benchmark):
     from sizes import SIZES
 

@@ -1,7 +1,6 @@
 """Beam search in single steps against fairseq's own generator on the reference kernels."""
 
 import math
-import re
 from itertools import chain
 
 import pytest
@@ -26,11 +25,7 @@ from fairseq_rnnsearch.decoding.search import (
 from fairseq_rnnsearch.decoding.search.scorer import soft_alignment
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu import (
-    compiled,
-    operations,
     packed_weights,
-    small_batch,
-    word_inputs,
 )
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 
@@ -168,14 +163,8 @@ def test_the_authors_search_is_the_same_with_the_fast_kernels(case):
     assert_same(search(AuthorsSequenceGenerator, make("fast"), **options), expected)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"tokens_to_suppress": ["w1"]},
-    ],
-    ids=str,
-)
-def test_what_is_not_for_here_is_left_to_fairseq(options, monkeypatch):
+def test_what_is_not_for_here_is_left_to_fairseq(monkeypatch):
+    options = {"tokens_to_suppress": ["w1"]}
     expected = search(SequenceGenerator, [model_of("reference")], **options)
     monkeypatch.setattr(beam_search, "_Search", None)
     assert_same(search(StepwiseGenerator, [model_of("fast")], **options), expected)
@@ -194,19 +183,6 @@ def test_no_n_gram_is_repeated(size):
             yield len(n_grams) > len(set(n_grams))
 
     assert any(repeated()) and not any(repeated(no_repeat_ngram_size=size))
-
-
-def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch, alone):
-    expected = search(SequenceGenerator, [model_of("reference", symbols=70)])
-    monkeypatch.setattr(beam_search, "LOGITS", 1)
-    monkeypatch.setattr(operations, "BLOCK", 1)
-    monkeypatch.setattr(
-        compiled, "FUNCTIONS", compiled.FUNCTIONS._replace(types=())
-    )  # which works on one at a time
-    monkeypatch.setattr(small_batch, "LARGEST", 0)
-    monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
-    alone()
-    assert_same(search(StepwiseGenerator, [model_of("fast", symbols=70)]), expected)
 
 
 @pytest.mark.parametrize(
@@ -249,8 +225,7 @@ def test_the_least_length_is_above_a_short_sentence_s_own_limit():
 
 
 def test_a_length_that_no_translation_has_is_refused():
-    message = "--min-len 9: a translation of 6 source tokens (with </s>) is no longer than 4"
-    with pytest.raises(UserError, match=re.escape(message)):
+    with pytest.raises(UserError, match="--min-len 9"):
         search(StepwiseGenerator, [model_of("fast")], min_len=9, max_len_a=0, max_len_b=4)
 
 
@@ -296,17 +271,6 @@ def test_weights_of_an_ensemble_sum_to_one():
     for beam in decode(searching, models, batch_of(SOURCES, SOURCES), PAD, EOS):
         for one in beam:
             assert_close(one["weights"].sum(dim=1), torch.ones(len(one["tokens"])))
-
-
-def test_weights_are_not_rounded_to_torch_s_default_type():
-    models = [model_of("fast")]
-    expected = search(StepwiseGenerator, models)
-    torch.set_default_dtype(torch.bfloat16)
-    try:
-        found = search(StepwiseGenerator, models)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert_same(found, expected)
 
 
 # --- candidates ----------------------------------------------------------------------------------

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 from wmt14 import RECIPE
 
-from fairseq_rnnsearch.errors import UserError
-
 sys.path.insert(0, str(RECIPE))
 
 from ngram import BEGIN, END, SPECIAL, UNKNOWN, NGramModel, Vocabulary
@@ -144,14 +142,3 @@ def test_a_saved_model_is_the_same(tmp_path):
     tokens = model.vocabulary.encode(text_of(train))
     assert loaded.vocabulary.words == model.vocabulary.words
     assert np.array_equal(loaded.log_probabilities(tokens), model.log_probabilities(tokens))
-
-
-def test_mistakes_are_named(tmp_path):
-    with pytest.raises(UserError, match="order 0"):
-        NGramModel.estimate(Vocabulary("a"), "a\n", 0)
-    with pytest.raises(UserError, match="no sentence"):
-        NGramModel.estimate(Vocabulary("a"), "", 2)
-    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04")
-    for name in ("broken.npz", "missing.npz"):
-        with pytest.raises(UserError, match=name):
-            NGramModel.load(tmp_path / name)

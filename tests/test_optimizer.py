@@ -79,17 +79,6 @@ def assert_equals(params, arrays):
         assert_allclose(parameter.detach(), array, rtol=1e-13, atol=1e-14)
 
 
-def test_updates_are_counted_whatever_torch_s_default_type():
-    torch.set_default_dtype(torch.bfloat16)  # which counts to 256
-    try:
-        params = parameters()
-        optimizer = build(params)
-        update(optimizer, params, 0)
-    finally:
-        torch.set_default_dtype(torch.float32)
-    assert {optimizer.optimizer.state[p]["step"].dtype for p in params} == {torch.float32}
-
-
 # --- the step ------------------------------------------------------------------------------------
 
 
@@ -101,7 +90,7 @@ def test_the_paper_s_values_are_the_defaults():
     assert OPTIMIZER_REGISTRY["rnnsearch_adadelta"] is RNNSearchAdadelta
 
 
-@pytest.mark.parametrize("lr", [0.25, 1.0, 1e-5, 7.0])
+@pytest.mark.parametrize("lr", [0.25, 7.0])
 def test_the_step_is_one_whatever_lr_says(lr):
     """fairseq's fixed scheduler sets the learning rate to --lr again and again."""
     params = parameters()
@@ -195,66 +184,22 @@ def test_one_pass_equals_torch_s_own(dtype, weight_decay, threads, monkeypatch):
         assert_close(*states, rtol=rtol, atol=0)
 
 
-@pytest.mark.parametrize("compiled", [True, False])
-def test_a_closure_computes_cost_and_gradients_first(compiled, monkeypatch):
-    if not compiled:
-        monkeypatch.setattr(one_pass.OnePassAdadelta, "_functions_for", lambda *_: None)
-    params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
-    kinds = one_pass.OnePassAdadelta, torch.optim.Adadelta
-    for parameter, kind in zip(params, kinds, strict=True):
-        optimizer = kind([parameter])
-        for _ in range(2):
-
-            def closure(parameter=parameter, optimizer=optimizer):
-                optimizer.zero_grad()
-                cost = parameter.square().sum()
-                cost.backward()
-                return cost
-
-            cost = optimizer.step(closure)
-    assert_close(*params)
-    assert cost < 3
-
-
-def test_a_copy_has_counted_the_same_updates():
-    parameter = torch.nn.Parameter(torch.ones(3))
-    parameter.grad = torch.ones(3)
-    optimizer = one_pass.OnePassAdadelta([parameter])
-    for _ in range(2):  # counted together
-        optimizer.step()
-    copied = copy.deepcopy(optimizer)
-    assert_close(copied.state_dict()["state"], optimizer.state_dict()["state"])
-    assert copied.state_dict()["state"][0]["step"] == 2
-
-
 def test_numbers_that_are_stored_in_another_way_are_updated_too():
-    params = [torch.nn.Parameter(torch.ones(3, 5).T), torch.nn.Parameter(torch.ones(5, 3))]
+    """C would read and write what is beside them; a checkpoint may hold such averages."""
+    starts = torch.ones(5, 3), torch.ones(3, 5).T, torch.ones(5, 3)
+    params = [torch.nn.Parameter(start) for start in starts]
     for parameter in params:
-        parameter.grad = torch.arange(15.0).view(5, 3)
-        optimizer = build([parameter])
-        optimizer.clip_grad_norm(1.0)
-        optimizer.step()
-    assert not params[0].is_contiguous()
-    assert_close(*params, rtol=1e-6, atol=0)
-    assert (params[0] != 1).any()
-
-
-def test_averages_that_are_stored_in_another_way_are_updated_too():
-    """A checkpoint may hold such; C would read and write what is beside them."""
-    params = [torch.nn.Parameter(torch.ones(3, 5)) for _ in range(2)]
-    optimizers = [one_pass.OnePassAdadelta([parameter], lr=1.0) for parameter in params]
-    for strided in (False, True):
-        for parameter, optimizer in zip(params, optimizers, strict=True):
-            parameter.grad = torch.arange(15.0).view(3, 5)
+        optimizer = one_pass.OnePassAdadelta([parameter], lr=1.0)
+        for _ in range(2):
+            parameter.grad = torch.arange(15.0).view(5, 3)
             optimizer.step()
-        if not strided:
-            state = optimizers[1].state[params[1]]
-            state["square_avg"] = state["square_avg"].T.contiguous().T
-    assert not state["square_avg"].is_contiguous()
-    assert_close(*params, rtol=1e-6, atol=0)
-    state["acc_delta"] = torch.zeros(1).expand(3, 5)  # one number in memory
-    with pytest.raises(RuntimeError, match="single memory location"):
-        optimizers[1].step()
+            if parameter is params[-1]:
+                state = optimizer.state[parameter]
+                state["square_avg"] = state["square_avg"].T.contiguous().T
+    assert not params[1].is_contiguous() and not state["square_avg"].is_contiguous()
+    for parameter in params[1:]:
+        assert_close(parameter, params[0], rtol=1e-6, atol=0)
+    assert (parameter != 1).any()
 
 
 @pytest.mark.parametrize("on_a_gpu", [False, True])
@@ -265,30 +210,6 @@ def test_what_lies_between_a_parameters_numbers_stays(on_a_gpu, monkeypatch):
     parameter.grad = torch.ones(4, 3)
     one_pass.OnePassAdadelta([parameter]).step()
     assert (memory[:, :3] < 1).all() and (memory[:, 3:] == 1).all()
-
-
-def test_autograd_sees_that_parameters_have_changed():
-    parameter = torch.nn.Parameter(torch.tensor([2.0, 3.0]))
-    cost = (parameter * parameter * torch.ones(2, requires_grad=True)).sum()
-    optimizer = one_pass.OnePassAdadelta([parameter])
-    cost.backward(retain_graph=True)
-    optimizer.step()
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        cost.backward()
-
-
-def test_what_only_torch_s_own_can_do_is_left_to_it():
-    parameter = torch.nn.Parameter(torch.ones(1))
-    parameter.grad = torch.ones(1)
-    one_pass.OnePassAdadelta([parameter], maximize=True).step()
-    assert parameter > 1
-
-
-def test_the_norm_is_computed_where_the_gradients_are():
-    gradient = torch.tensor([3.0, 4.0])
-    with torch.device("meta"):  # the default of what a program makes
-        norm = one_pass.norm_of([gradient])
-    assert norm == 5
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
@@ -308,7 +229,7 @@ def test_a_norm_is_finite_although_its_square_is_not():
     assert float(one_pass.norm_of(gradients)) == pytest.approx(math.sqrt(7) * 1e25, rel=1e-6)
 
 
-@pytest.mark.parametrize("factor", [1, 1.0, 0.25, torch.tensor(0.5), torch.tensor(1.0)])
+@pytest.mark.parametrize("factor", [1, 0.25, torch.tensor(0.5)])
 def test_gradients_are_multiplied(factor):
     params = parameters()
     give_gradients(params, 1)
@@ -400,31 +321,18 @@ def test_state_survives_bit_for_bit_and_goes_on_equal(tmp_path):
     optimizer = build(params, 0.25)
     for seed in (1, 2, 3):
         update(optimizer, params, seed)
+    optimizer.set_lr(0.125)
     torch.save(optimizer.state_dict(), tmp_path / "state.pt")
 
     resumed_params = [torch.nn.Parameter(value) for value in values(params)]
     resumed = build(resumed_params, 0.25)
     resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True), {})
-    assert same(accumulators(resumed), accumulators(optimizer))
+    assert resumed.get_lr() == pytest.approx(0.125)
     for seed in (4, 5):
         update(optimizer, params, seed)
         update(resumed, resumed_params, seed)
     assert same(resumed_params, params)
     assert same(accumulators(resumed), accumulators(optimizer))
-    # and the state matters: without it the next update is another one
-    forgetful_params = [torch.nn.Parameter(value) for value in values(params)]
-    update(build(forgetful_params), forgetful_params, 6)
-    update(optimizer, params, 6)
-    assert not same(forgetful_params, params)
-
-
-def test_scheduled_step_survives_a_checkpoint():
-    optimizer = build(parameters(), 0.5)
-    update(optimizer, optimizer.params, 1)
-    optimizer.set_lr(0.125)
-    resumed = build(parameters(), 0.5)
-    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    assert resumed.get_lr() == pytest.approx(0.125)
 
 
 # --- a gradient that is not finite ---------------------------------------------------------------
@@ -467,22 +375,6 @@ def test_skip_touches_nothing_and_is_counted(poisoned, caplog, bad, clip_norm):
     # the next good gradient counts again, as if nothing had been
     update(optimizer, params, 5)
     assert_equals(params, oracle_updates((1, 2, 5)))
-
-
-def test_shrink_takes_a_tenth_of_the_parameter_as_the_gradient(poisoned, caplog):
-    optimizer, params = poisoned(math.nan, nonfinite="shrink")
-    before, state = values(params), accumulators(optimizer)
-    with metrics.aggregate() as logged, caplog.at_level(logging.WARNING):
-        assert optimizer.clip_grad_norm(1.0).isnan() and optimizer.handles_nonfinite()
-    assert logged.get_smoothed_values()["nonfinite"] == 1
-    assert "0.1 x parameter used as the gradient" in caplog.text
-    optimizer.step()
-    for i, old in enumerate(value.numpy() for value in before):
-        averages = [average.numpy() for average in state[2 * i : 2 * i + 2]]
-        expected, g2, dx2 = oracle.adadelta_step(old, 0.1 * old, *averages)
-        assert_allclose(params[i].detach(), expected, rtol=1e-14)
-        assert_allclose(accumulators(optimizer)[2 * i], g2, rtol=1e-14)
-        assert_allclose(accumulators(optimizer)[2 * i + 1], dx2, rtol=1e-14)
 
 
 def test_an_interruption_does_not_reset_the_count_of_a_row():
