@@ -14,9 +14,9 @@ the links of both are joined in symmetrised.pharaoh. A warning counts and names 
 import argparse
 import contextlib
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice, repeat
+from itertools import islice, product, repeat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -36,8 +36,8 @@ from fairseq_rnnsearch.commands.command_options import (
 from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import pharaoh
-from fairseq_rnnsearch.files import refuse_overwriting, replacing
-from fairseq_rnnsearch.text.corpus import check_parallel
+from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.text.corpus import check_parallel, checked_lines
 from fairseq_rnnsearch.text.reversible import join
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     files = [options.source, options.target]
     chosen = [number for number in range(lines) if number in samples]
-    aligned, others = _aligned(model, files, options, chosen), repeat(None)
+    aligned, others = _aligned(model, files, options, samples), repeat(None)
     look = look_of(options, [file.name for file in files], model.languages)
     inverse = _inverse_of(model, options) if options.inverse else None
     with contextlib.ExitStack() as stack:
@@ -77,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         texts = [_begun(stack, options.out / name) for name in TEXTS]
         if inverse:
             stack.enter_context(inverse.as_one_text())
-            others = _aligned(inverse, files[::-1], options, chosen)
+            others = _aligned(inverse, files[::-1], options, samples)
             joined = _begun(stack, options.out / JOINED)
         progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
         for pair, number, other in zip(progress, chosen, others, strict=False):
@@ -100,12 +100,12 @@ def _check(options: argparse.Namespace) -> None:
     """
     if options.symmetrise and not options.inverse:
         raise UserError(f"--symmetrise {options.symmetrise} needs --inverse, the other direction")
-    for name in (*TEXTS, JOINED):
-        refuse_overwriting(options.out / name, _inputs(options))
-
-
-def _inputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
-    return [("--source", options.source), ("--target", options.target)]
+    inputs = ("--source", options.source), ("--target", options.target)
+    for name, (option, file) in product((*TEXTS, JOINED), inputs):
+        if file.resolve() == (options.out / name).resolve():
+            raise UserError(
+                f"{option} {file} would be overwritten by the results; write them elsewhere"
+            )
 
 
 def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":
@@ -164,25 +164,19 @@ def _visible(words: Sequence[str]) -> list[int]:
 
 
 def _aligned(
-    model: "Translator", files: Sequence[Path], options: argparse.Namespace, numbers: Iterable[int]
+    model: "Translator", files: Sequence[Path], options: argparse.Namespace, samples: Container[int]
 ) -> Iterator["Translation"]:
     """Yield aligned pairs in file order, without loading the whole files."""
-    with (
-        files[0].open(encoding="utf-8") as source,
-        files[1].open(encoding="utf-8") as target,
-    ):
-        pairs = enumerate(zip(map(str.strip, source), map(str.strip, target), strict=True))
-        numbers = iter(numbers)
-        while at_once := list(islice(numbers, AT_ONCE)):
-            wanted = set(at_once)
-            chunk = list(islice((pair for i, pair in pairs if i in wanted), len(at_once)))
-            yield from model.align(
-                *map(list, zip(*chunk, strict=True)),
-                posterior=options.posterior,
-                attribution=options.attribution,
-                pieces=options.heatmap_pieces,
-                batch_size=options.batch_size,
-            )
+    pairs = enumerate(zip(*map(checked_lines, files), strict=True))
+    chosen = (map(str.strip, pair) for number, pair in pairs if number in samples)
+    while at_once := list(islice(chosen, AT_ONCE)):
+        yield from model.align(
+            *zip(*at_once, strict=True),
+            posterior=options.posterior,
+            attribution=options.attribution,
+            pieces=options.heatmap_pieces,
+            batch_size=options.batch_size,
+        )
 
 
 def _parser() -> argparse.ArgumentParser:

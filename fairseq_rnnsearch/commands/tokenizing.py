@@ -20,8 +20,7 @@ import contextlib
 import io
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
@@ -31,7 +30,7 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, UserError
-from fairseq_rnnsearch.files import replacing, write_text
+from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.text.corpus import is_language, lines_of
 from fairseq_rnnsearch.text.plain_text import (
     FILE_NAME,
@@ -45,7 +44,7 @@ _AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls
 
 
 def _convert(
-    text: BinaryIO, out: TextIO, plain_text: PlainText, join: bool, name: str, bar: tqdm
+    text: BinaryIO, name: str, out: TextIO, rules: PlainText, join: bool, bar: tqdm
 ) -> None:
     """Write each line as tokens, or joined to text.
 
@@ -58,26 +57,20 @@ def _convert(
     """
     for content in lines_of(text, name):
         line = content.rstrip("\r\n")
-        converted = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
-        print(converted, file=out)
+        print(rules.text(line.split()) if join else " ".join(rules.tokens(line)), file=out)
         bar.update(len(content.encode()))
 
 
 def _convert_files(
-    paths: Sequence[Path], out: Path, rules_of: Callable[[str], PlainText], join: bool = False
+    files: Mapping[Path, Path], rules: Mapping[str, PlainText], join: bool = False
 ) -> None:
-    """Write a file of the same name for each, by the rules of its language."""
-    total = sum(path.stat().st_size for path in paths)
+    """Write a new file for each, by the rules of its language."""
+    total = sum(path.stat().st_size for path in files)
     # Without a terminal nothing is shown.
     with tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
-        for path in paths:
-            converted, rules = out / path.name, rules_of(path.suffix[1:])
-            with (
-                replacing(converted) as unfinished,
-                path.open("rb") as text,
-                unfinished.open("w", **_AS_TEXT) as file,
-            ):
-                _convert(text, file, rules, join, str(path), bar)
+        for path, new in files.items():
+            with path.open("rb") as text, new.open("w", **_AS_TEXT) as file:
+                _convert(text, str(path), file, rules[path.suffix[1:]], join, bar)
 
 
 def learn_codes(training: Sequence[Path], merges: int) -> str:
@@ -95,33 +88,30 @@ def learn_codes(training: Sequence[Path], merges: int) -> str:
 
 
 def _split_into_pieces(
-    options: argparse.Namespace, out: Path, rules_of: Callable[[str], PlainText]
+    files: Mapping[Path, Path], codes: Path, rules: Mapping[str, PlainText], merges: int
 ) -> None:
     """Write subwords, and the merges that were learned for them."""
-    with tempfile.TemporaryDirectory(dir=out) as folder:
-        _convert_files(options.files, Path(folder), rules_of)
-        tokens = [Path(folder) / path.name for path in options.files]
-        training = [path for path in tokens if path.stem == "train"]
-        codes = out / _codes_of(options.files)
-        write_text(codes, learn_codes(training, options.merges))
-
-        @cache
-        def pieces_of(language: str) -> PlainText:
-            has_pieces = rules_of(language).tokenizer != "character"
-            return PlainText(language, bpe_codes=codes if has_pieces else None)
-
-        _convert_files(tokens, out, pieces_of)
-
-
-def _codes_of(files: Iterable[Path]) -> str:
-    """Return the name of the merges, so that languages split later do not overwrite them."""
-    return "-".join(["codes", *sorted({path.suffix[1:] for path in files})])
+    with tempfile.TemporaryDirectory(dir=codes.parent) as folder:
+        tokens = {path: Path(folder, path.name) for path in files}
+        _convert_files(tokens, rules)
+        training = [path for path in tokens.values() if path.stem == "train"]
+        codes.write_text(learn_codes(training, merges), encoding="utf-8")
+        pieces = {
+            language: PlainText(
+                language, bpe_codes=None if text.tokenizer == "character" else codes
+            )
+            for language, text in rules.items()
+        }
+        _convert_files(dict(zip(tokens.values(), files.values(), strict=True)), pieces)
 
 
 def _described(
-    options: argparse.Namespace, rules_of: Callable[[str], PlainText]
+    options: argparse.Namespace, rules: Mapping[str, PlainText], codes: str
 ) -> dict[str, dict[str, Any]]:
     """Return the settings of all languages; those that were tokenised before keep theirs.
+
+    Args:
+        codes: the name of the file of merges.
 
     Raises:
         UserError: a file of the folder, which is not among those given, was made with other
@@ -129,14 +119,13 @@ def _described(
     """
     before = settings_of(options.out)
     sides = dict(before)
-    for language in dict.fromkeys(path.suffix[1:] for path in options.files):
-        tokenizer = rules_of(language).tokenizer
-        sides[language] = {"tokenizer": tokenizer, "lowercase": options.lowercase}
-        if tokenizer == "moses":
+    for language, text in rules.items():
+        sides[language] = {"tokenizer": text.tokenizer, "lowercase": options.lowercase}
+        if text.tokenizer == "moses":
             sides[language]["sacremoses"] = version("sacremoses")
-        has_pieces = options.merges and tokenizer != "character"
-        sides[language]["bpe_codes"] = _codes_of(options.files) if has_pieces else None
-        given = {path.name for path in options.files if path.suffix == f".{language}"}
+        has_pieces = options.merges and text.tokenizer != "character"
+        sides[language]["bpe_codes"] = codes if has_pieces else None
+        given = {path.name for path in options.files}
         differs = before.get(language, sides[language]) != sides[language]
         stays = sorted({path.name for path in options.out.glob(f"*.{language}")} - given)
         if stays and language in before and (differs or has_pieces):
@@ -180,50 +169,63 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("give files with --out FOLDER, or --language and standard input")
     if options.merges and not options.files:
         parser.error("--merges needs files")
+    _check_files(options)
     return options
+
+
+def _check_files(options: argparse.Namespace) -> None:
+    """Check that all files can be converted, each to one of its own.
+
+    Raises:
+        UserError: if not.
+    """
+    names = [path.name for path in options.files]
+    for path in options.files:
+        if path.name == FILE_NAME or not is_language(path.suffix[1:]):
+            raise UserError(f"{path}: its suffix must be its language, such as {path.stem}.en")
+        if names.count(path.name) > 1:
+            raise UsageError(
+                f"two files are named {path.name}: --out {options.out} has room for one"
+            )
+        if (options.out / path.name).resolve() == path.resolve():
+            raise UsageError(f"--out {options.out} is where the files are: name another folder")
+    if options.merges and not any(path.stem == "train" for path in options.files):
+        raise UsageError("--merges learns from the training text: name a file train.LANGUAGE")
 
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     options = _read_options(arguments)
+    languages = {path.suffix[1:] for path in options.files} or {options.language}
     tokenizers = dict(given.partition("=")[::2] for given in options.tokenizer_of)
-    languages = {options.language, *(path.suffix[1:] for path in options.files)}
     if unused := tokenizers.keys() - languages:
         raise UsageError(f"--tokenizer-of {min(unused)}=...: there is no text of this language")
-
-    @cache
-    def rules_of(language: str) -> PlainText:
-        tokenizer = tokenizers.get(language, options.tokenizer)
-        return PlainText(language, tokenizer, options.lowercase)
-
+    rules = {
+        one: PlainText(one, tokenizers.get(one, options.tokenizer), options.lowercase)
+        for one in sorted(languages)
+    }
     if not options.files:
         sys.stdout.reconfigure(**_AS_TEXT)
-        rules, bar = rules_of(options.language), tqdm(disable=True)
-        _convert(sys.stdin.buffer, sys.stdout, rules, options.join, "standard input", bar)
+        [text], bar = rules.values(), tqdm(disable=True)
+        _convert(sys.stdin.buffer, "standard input", sys.stdout, text, options.join, bar)
         return
-    for path in options.files:
-        if path.name == FILE_NAME or not is_language(path.suffix[1:]):
-            raise UserError(f"{path}: its suffix must be its language, such as {path.stem}.en")
-    names = [path.name for path in options.files]
-    if twice := [name for name in names if names.count(name) > 1]:
-        raise UsageError(f"two files are named {twice[0]}: --out {options.out} has room for one")
-    if any((options.out / path.name).resolve() == path.resolve() for path in options.files):
-        raise UsageError(f"--out {options.out} is where the files are: name another folder")
-    if options.merges and not any(path.stem == "train" for path in options.files):
-        raise UsageError("--merges learns from the training text: name a file train.LANGUAGE")
     options.out.mkdir(parents=True, exist_ok=True)
-    described = {} if options.join else _described(options, rules_of)
-    with tempfile.TemporaryDirectory(dir=options.out) as folder:
-        unfinished = Path(folder)  # all files get their place together
+    # its name has the languages, so that those that are split later do not overwrite it
+    codes = "-".join(["codes", *rules])
+    described = {} if options.join else _described(options, rules, codes)
+    with contextlib.ExitStack() as stack:  # all files get their place together
+
+        def begun(name: str) -> Path:
+            return stack.enter_context(replacing(options.out / name))
+
+        files = {path: begun(path.name) for path in options.files}
         if options.merges:
-            _split_into_pieces(options, unfinished, rules_of)
+            _split_into_pieces(files, begun(codes), rules, options.merges)
         else:
-            _convert_files(options.files, unfinished, rules_of, options.join)
-        if not options.join:
-            write_settings(unfinished, described)
-        for path in unfinished.iterdir():
-            path.replace(options.out / path.name)
+            _convert_files(files, rules, options.join)
+    if not options.join:
+        write_settings(options.out, described)
 
 
 if __name__ == "__main__":

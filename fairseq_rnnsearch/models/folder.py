@@ -12,7 +12,6 @@
 
 import json
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,6 +24,7 @@ from safetensors.torch import save
 from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.errors import UserError, as_text, reason
+from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models.find import CONFIG, PARAMETERS
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
 from fairseq_rnnsearch.network.removed_options import drop_removed
@@ -110,8 +110,7 @@ def write_folder(
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"--out {out}: is there already; name a new folder")
     out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as unfinished:
-        folder = Path(unfinished) / out.name
+    with replacing(out, may_be_folder=True) as folder:
         folder.mkdir()
         (folder / PARAMETERS).write_bytes(save(dict(_as_stored(model, weights))))
         for language, dictionary in zip(config.languages, dictionaries, strict=True):
@@ -121,7 +120,6 @@ def write_folder(
         text = _card(model, config, weights) if card is None else card
         (folder / CARD).write_text(text, encoding="utf-8")
         write_list(folder, sorted(path.name for path in folder.iterdir()))
-        folder.replace(out)
 
 
 def _as_stored(model: TranslationModel, weights: str) -> Iterator[tuple[str, torch.Tensor]]:

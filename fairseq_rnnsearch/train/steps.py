@@ -3,7 +3,6 @@
 import contextlib
 import ctypes
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -13,8 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple
 
-from fairseq_rnnsearch.errors import UserError, as_text, reason
-from fairseq_rnnsearch.files import bring_to_disk, lock, write_text
+from fairseq_rnnsearch.errors import UserError, as_text
+from fairseq_rnnsearch.files import locked, remove_unfinished, replacing, write_text
 
 _SHOWN = 15  # lines of the log of a program that failed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -32,8 +31,8 @@ class Step(NamedTuple):
 
     Attributes:
         name: its name for the user.
-        make: makes the output at the path that it is given; without an output, it resumes by
-            itself.
+        make: makes the output at the path that it is given, which becomes the output's when all of
+            it is on the disk; without an output, it resumes by itself.
         output: the file or folder; None: the program has its own.
     """
 
@@ -80,14 +79,13 @@ class Work:
         """
         for part in (self._done, self.folder / "logs"):
             part.mkdir(parents=True, exist_ok=True)
-        try:
-            descriptor = lock(self._done)
-        except BlockingIOError:
-            raise UserError(f"{self.folder} is in use by another training") from None
-        try:
+        with contextlib.ExitStack() as held:
+            try:
+                held.enter_context(locked(self._done))
+            except BlockingIOError:
+                raise UserError(f"{self.folder} is in use by another training") from None
+            remove_unfinished(self.folder)
             yield
-        finally:
-            os.close(descriptor)
 
     def check(self, settings: Mapping[str, str]) -> None:
         """Check that no other settings are remembered; an older version remembered fewer.
@@ -120,11 +118,7 @@ class Work:
             write_text(self._settings, "".join(lines))
 
     def do(self, step: Step) -> None:
-        """Do a step, unless it was done before.
-
-        Raises:
-            UserError: it could not be done, for example because the disk is full.
-        """
+        """Do a step, unless it was done before."""
         stamp = self._done / step.name
         if stamp.exists() and (step.output is None or step.output.exists()):
             log(f"{step.name}: done before")
@@ -134,42 +128,20 @@ class Work:
         try:
             if step.output is None:
                 step.make()
-                stamp.touch()
             else:
-                self._make(step, step.output, stamp)
+                with replacing(step.output, may_be_folder=True, durable=True) as unfinished:
+                    step.make(unfinished)
+            stamp.touch()
         except (KeyboardInterrupt, _Interrupted) as interrupted:
             log(f'step "{step.name}" is unfinished; run again to go on')
             sys.exit(128 + getattr(interrupted, "number", signal.SIGINT))
-        except BrokenPipeError:  # of standard output
-            raise
-        except OSError as problem:  # such as a full disk
-            raise UserError(
-                f'step "{step.name}" is unfinished, in {self.folder}: {reason(problem)}; run again'
-                " to go on"
-            ) from problem
         log(f"{step.name}: done in {time.monotonic() - start:.0f} s")
-
-    def _make(self, step: Step, output: Path, stamp: Path) -> None:
-        """Let an output appear under its own name once all of it is on the disk."""
-        unfinished, replaced = (Path(f"{output}.{end}") for end in ("partial", "replaced"))
-        _remove(unfinished)
-        _remove(replaced)
-        step.make(unfinished)
-        for path in (*unfinished.rglob("*"), unfinished):
-            bring_to_disk(path)
-        if output.exists():
-            output.rename(replaced)
-        unfinished.rename(output)
-        bring_to_disk(output.parent)
-        stamp.touch()
-        _remove(replaced)
 
     def link(self, name: str, target: Path) -> None:
         """Let a link in the folder lead to the newest output."""
-        unfinished = self.folder / f"{name}.partial"
-        _remove(unfinished)
-        unfinished.symlink_to(target.relative_to(self.folder))
-        unfinished.replace(self.folder / name)
+        link = self.folder / name
+        link.unlink(missing_ok=True)
+        link.symlink_to(target.relative_to(self.folder))
 
     def run(
         self,
@@ -220,13 +192,6 @@ class Work:
 def _end_with_this_process() -> None:
     if prctl := getattr(_C_LIBRARY, "prctl", None):  # of Linux
         prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
