@@ -6,8 +6,8 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.text.corpus import in_parallel
 
 Pair = tuple[str, str]
 
@@ -32,13 +32,8 @@ def read_pairs(prefix: str | Path) -> list[Pair]:
     Raises:
         UserError: their numbers of lines differ.
     """
-    english, french = (read_lines(Path(f"{prefix}.{language}")) for language in LANGUAGES)
-    if len(english) != len(french):
-        raise UserError(
-            f"{prefix}.en has {pluralize(len(english), 'line')} and {prefix}.fr has"
-            f" {len(french):,}; each line must translate the same line of the other"
-        )
-    return list(zip(english, french, strict=True))
+    files = [Path(f"{prefix}.{language}") for language in LANGUAGES]
+    return list(in_parallel(files, *map(read_lines, files)))
 
 
 def read_tatoeba(path: Path) -> Iterator[Pair]:

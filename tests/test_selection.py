@@ -84,7 +84,7 @@ def test_blocks_hold_every_line_once(tmp_path, lines):
 @pytest.mark.parametrize("lines", [1, 2, 100])
 def test_mismatched_sides_are_counted(tmp_path, lines):
     source, target = write(tmp_path, "a", b"a", b"b"), write(tmp_path, "b", b"1", b"2", b"3")
-    with pytest.raises(UserError, match=r"/a has 2 lines and .*/b has 3"):
+    with pytest.raises(UserError, match=r"/a has 2 lines but .*/b has 3"):
         list(read_blocks(source, target, lines))
 
 

@@ -18,5 +18,5 @@ def test_the_plain_one_is_read_first(tmp_path):
 def test_pairs_have_two_sides(tmp_path):
     (tmp_path / "t.en").write_text("a\nb\n")
     (tmp_path / "t.fr").write_text("c\n")
-    with pytest.raises(UserError, match=r"t\.en has 2 lines and .*/t\.fr has 1; each line must"):
+    with pytest.raises(UserError, match=r"t\.en has 2 lines but .*/t\.fr has 1 line; each line"):
         read_pairs(tmp_path / "t")

@@ -181,7 +181,7 @@ HOSTILE = {
     "truncated": (packed({ENGLISH: TEXT}, True)[:3000], BROKEN),
     "one bit of the text": (STORED.replace(b"b\n", b"c\n"), f"{BROKEN}: CRC"),
     "no archive": (b"<html>404</html>" * 99, BROKEN),
-    "sides of two lengths": (sides(b"a\nb\n"), r"fr-en.en has 2 lines and .*fr-en.fr has 1;"),
+    "sides of two lengths": (sides(b"a\nb\n"), r"fr-en.en has 2 lines but .*fr-en.fr has 1 line;"),
     "no line": (sides(b"", b""), "fr-en.en is empty"),
     "truncated, not packed": (sides(TEXT, TEXT, False)[:12_000], rf"\(12,000 bytes\) is {BROKEN}"),
     "half a gzip file": (sides(gzip.compress(TEXT)[:2000]), f"fr-en.en is {BROKEN}"),

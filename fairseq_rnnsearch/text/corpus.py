@@ -16,12 +16,14 @@ import contextlib
 import os
 import re
 import select
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from fairseq_rnnsearch.errors import UserError, pluralize
 
+Line = TypeVar("Line", str, bytes)
 _AT_ONCE = 1 << 16  # bytes
 _LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 NO_LANGUAGES = {"bpe", "csv", "text", "tok", "tsv", "txt"}  # suffixes of text in any language
@@ -60,13 +62,39 @@ def check_parallel(source: Path, target: Path, has_symbols: bool = False) -> int
     Raises:
         UserError: as from `checked_lines` for either file; or they have different numbers of lines.
     """
-    lines, others = check_text(source, has_symbols), check_text(target, has_symbols)
-    if lines != others:
+    counts = check_text(source, has_symbols), check_text(target, has_symbols)
+    check_equally_long((source, target), counts)
+    return counts[0]
+
+
+def check_equally_long(names: Sequence[object], counts: Sequence[int]) -> None:
+    """Check that two texts can translate each other line by line.
+
+    Raises:
+        UserError: they have different numbers of lines.
+    """
+    if counts[0] != counts[1]:
+        lines, others = (pluralize(count, "line") for count in counts)
         raise UserError(
-            f"{source} has {pluralize(lines, 'line')} but {target} has {pluralize(others, 'line')};"
-            " each line of the one must translate the same line of the other"
+            f"{names[0]} has {lines} but {names[1]} has {others}; each line of the one must"
+            " translate the same line of the other"
         )
-    return lines
+
+
+def in_parallel(
+    names: Sequence[object], source: Iterable[Line], target: Iterable[Line]
+) -> Iterator[tuple[Line, Line]]:
+    """Yield each line of a text with the same line of its translation.
+
+    Raises:
+        UserError: as from `check_equally_long`, at the end of the shorter one.
+    """
+    pairs = zip_longest(source, target)
+    for number, pair in enumerate(pairs):
+        if None in pair:
+            more = number + 1 + sum(1 for _ in pairs)
+            check_equally_long(names, [number if line is None else more for line in pair])
+        yield pair
 
 
 def check_text(path: Path, has_symbols: bool = False) -> int:

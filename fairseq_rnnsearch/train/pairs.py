@@ -16,12 +16,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BufferedIOBase, BufferedReader
-from itertools import product, zip_longest
+from itertools import product
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, pluralize
-from fairseq_rnnsearch.text.corpus import lines_as_they_come
+from fairseq_rnnsearch.text.corpus import in_parallel, lines_as_they_come
 from fairseq_rnnsearch.train.progress import Text, describe
 
 Pair = tuple[str, str]
@@ -33,7 +33,6 @@ _OPENERS: dict[bytes, Callable[[BufferedReader, Literal["rb"]], BufferedIOBase]]
     b"\x5d\x00\x00": lzma.open,  # xz's older kind
 }
 _MOST_MISTAKES = 100  # one line in this many may be something other than text
-_EACH = "each line of the one must translate the same line of the other"
 PARTS = ("train", "valid", "test")
 LEAST = 20  # pairs; fewer train nothing
 MOST_HELD_OUT, SHARE_HELD_OUT = 1000, 20
@@ -67,10 +66,8 @@ class Pairs:
             more = f" (and {pluralize(len(mistakes) - 1, 'other line')})" if mistakes[1:] else ""
             raise UserError(f"{mistakes[0]}{more}")
         if mistakes:
-            are = "is not text, and was" if len(mistakes) == 1 else "are not text, and were"
-            self.notes.append(
-                f"{pluralize(len(mistakes), 'line')} {are} left out; the first: {mistakes[0]}"
-            )
+            lines = pluralize(len(mistakes), "line")
+            self.notes.append(f"left out, as no text: {lines}; the first: {mistakes[0]}")
 
     def add(self, source: str, target: str) -> None:
         """Keep a pair, unless a side of it is empty."""
@@ -88,27 +85,11 @@ def read_two_files(source: Path, target: Path) -> Pairs:
     Raises:
         UserError: a file cannot be read or is no sound text; or their numbers of lines differ.
     """
-    pairs, paths = Pairs(), (source, target)
-    mistakes: list[UserError] = []
-    tabs = [0, 0]  # how many lines have one
+    pairs, mistakes = Pairs(), []
     sides = _lines(source, mistakes), _lines(target, mistakes)
-    for number, lines in enumerate(zip_longest(*sides), start=1):
-        if None in lines:
-            shorter = lines.index(None)
-            total = number + sum(1 for _ in sides[1 - shorter])
-            raise UserError(
-                f"{paths[shorter]} has {pluralize(number - 1, 'line')} but {paths[1 - shorter]} has"
-                f" {pluralize(total, 'line')}; {_EACH}"
-            )
-        for side, line in enumerate(lines):
-            tabs[side] += "\t" in line
+    for lines in in_parallel((source, target), *sides):
         pairs.add(*lines)
     pairs.note_mistakes(mistakes)
-    for path, lines_with_tabs in zip(paths, tabs, strict=True):
-        if lines_with_tabs:
-            pairs.notes.append(
-                f"{path}: {pluralize(lines_with_tabs, 'line')} with a tab, which counts as a space"
-            )
     return pairs
 
 
@@ -120,8 +101,7 @@ def read_columns(path: Path) -> Pairs:
     Raises:
         UserError: the file cannot be read, or is no sound text; or most lines have no tab.
     """
-    pairs, further, first_without = Pairs(), 0, 0
-    mistakes: list[UserError] = []
+    pairs, mistakes, further, first_without = Pairs(), [], 0, 0
     for number, line in enumerate(_lines(path, mistakes), start=1):
         columns = line.split("\t")
         if len(columns) < 2:
@@ -177,15 +157,6 @@ class Parts(NamedTuple):
     pairs: int
     texts: tuple[Text, Text]
     splits: dict[str, list[Pair]]
-
-
-def read_corpus(options: argparse.Namespace) -> Pairs:
-    """Read the corpus; pairs with an empty side are left out."""
-    return (
-        read_columns(options.pairs)
-        if options.pairs
-        else read_two_files(options.source, options.target)
-    )
 
 
 def leave_out_unequal(corpus: Pairs) -> None:
@@ -310,7 +281,8 @@ def read_parts(options: argparse.Namespace, languages: tuple[str, str], seed: in
     Raises:
         UserError: if a file is not such a text, or has too few pairs.
     """
-    corpus = read_corpus(options)
+    files = options.source, options.target
+    corpus = read_columns(options.pairs) if options.pairs else read_two_files(*files)
     texts = describe(pair[0] for pair in corpus.kept), describe(pair[1] for pair in corpus.kept)
     leave_out_unequal(corpus)
     splits = split(corpus, options, languages, seed)

@@ -24,6 +24,7 @@ from sgml import read_pair
 
 from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.errors import UserError, pluralize
+from fairseq_rnnsearch.text.corpus import check_equally_long
 
 _CHUNK = 1 << 20
 _BROKEN = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
@@ -107,11 +108,7 @@ def add_pair(
                 counts.append(copy_lines(content, out))
         except _BROKEN as problem:
             raise UserError(f"{name} is broken or not whole: {problem}") from problem
-    if counts[0] != counts[1]:
-        raise UserError(
-            f"{names[0]} has {counts[0]:,} lines and {names[1]} has {counts[1]:,}; each line must"
-            " translate the same line of the other"
-        )
+    check_equally_long(names, counts)
     if not counts[0]:
         raise UserError(f"{names[0]} is empty")
     return counts[0]

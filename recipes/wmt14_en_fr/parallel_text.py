@@ -17,7 +17,8 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TypeVar
 
-from fairseq_rnnsearch.errors import UserError, pluralize
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.text.corpus import in_parallel
 
 LANGUAGES = ("en", "fr")
 
@@ -49,32 +50,13 @@ def read_blocks(source: Path, target: Path, lines: int = 2000) -> Iterator[Block
     """Read two text files together; a line ends at a line feed and nowhere else.
 
     Raises:
-        UserError: a file cannot be read; or the files have different numbers of lines, which is
-            found at the end of the shorter one.
+        UserError: the files have different numbers of lines, which is found at the end of the
+            shorter one.
     """
-    try:
-        with source.open("rb") as first, target.open("rb") as second:
-            done = 0
-            while True:
-                block = tuple(
-                    [line.rstrip(b"\n") for line in islice(file, lines)] for file in (first, second)
-                )
-                counts = [len(side) for side in block]
-                if counts[0] != counts[1]:
-                    totals = [
-                        done + count + sum(1 for _ in file)
-                        for count, file in zip(counts, (first, second), strict=True)
-                    ]
-                    raise UserError(
-                        f"{source} has {pluralize(totals[0], 'line')} and {target} has"
-                        f" {totals[1]:,}; each line must translate the same line of the other"
-                    )
-                if not counts[0]:
-                    return
-                done += counts[0]
-                yield block
-    except OSError as problem:
-        raise UserError(f"cannot read {problem.filename}: {problem.strerror}") from problem
+    with source.open("rb") as first, target.open("rb") as second:
+        pairs = in_parallel((source, target), first, second)
+        while block := list(islice(pairs, lines)):
+            yield tuple([line.rstrip(b"\n") for line in side] for side in zip(*block, strict=True))
 
 
 def ordered_map(
