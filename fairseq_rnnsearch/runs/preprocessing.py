@@ -10,47 +10,34 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.text.checksums import listed_files, write_checksums
 from fairseq_rnnsearch.text.compatibility import check, describe
 from fairseq_rnnsearch.text.corpus import check_parallel, check_text
 from fairseq_rnnsearch.text.plain_text import FILE_NAME, settings_of
 
 
-def check_and_make_all(
-    make_all: Callable[[str, Dictionary, Namespace], None],
-    language: str,
-    dictionary: Dictionary,
-    options: Namespace,
-) -> None:
-    """Check all text before the first side is binarised; write checksums after each.
+def check_and_preprocess(main: Callable[[Namespace], None], options: Namespace) -> None:
+    """Check all text before anything is made of it; write checksums of what is made.
 
     It also copies what rnnsearch-tokenize wrote about the text.
 
     Args:
-        make_all: fairseq's function, which binarises one side.
+        main: fairseq's function, which does all the work.
 
     Raises:
         UserError: as ``check_text`` and ``check_parallel``.
     """
-    if language == options.source_lang:
-        try:
-            _check_text(options)
-            _check_descriptions(options)
-        except UserError:  # fairseq would refuse to write the dictionaries again
-            given = (options.srcdict, options.tgtdict)
-            for dictionary, name in zip(given, _languages(options), strict=False):
-                if not dictionary:
-                    Path(options.destdir, _named("dict", name) + ".txt").unlink(missing_ok=True)
-            raise
-        _copy_description(options)
-    folder = Path(options.destdir)
-    before = listed_files(folder)
-    make_all(language, dictionary, options)
-    write_checksums(folder, before)
+    if options.dict_only:
+        main(options)
+        return
+    _check_text(options)
+    _check_descriptions(options)
+    before = listed_files(Path(options.destdir))
+    main(options)
+    _copy_description(options)
+    write_checksums(Path(options.destdir), before)
 
 
 def avoid_int32_overflow(
@@ -108,14 +95,10 @@ def _languages(options: Namespace) -> list[str | None]:
     return [options.source_lang] + [options.target_lang] * (not options.only_source)
 
 
-def _named(prefix: str, language: str | None) -> str:
-    return prefix if language is None else f"{prefix}.{language}"
-
-
 def _check_text(options: Namespace) -> None:
     languages = _languages(options)
     for prefix in _prefixes(options):
-        files = [Path(_named(prefix, name)) for name in languages]
+        files = [Path(prefix if name is None else f"{prefix}.{name}") for name in languages]
         if len(files) == 2:
             check_parallel(*files)
         else:

@@ -32,25 +32,16 @@ def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]]) -> None
 
     Args:
         before: what `listed_files` returned before files were added. Unchanged files keep their
-            lines, so that damage to them still shows. A dictionary is saved before that, and is new
-            if all binarised files of its language are.
+            lines, so that damage to them still shows.
     """
-    try:
-        known = _read(folder / FILE_NAME) if before else {}
-    except FileNotFoundError:
-        known = {}
-    now = listed_files(folder)
-    kept = {name for name in known if name in now and now[name] == before.get(name)}
-    languages = {name.split(".")[-2] for name in kept if not name.startswith("dict.")}
-    kept -= {name for name in kept if name.startswith("dict.") and name[5:-4] not in languages}
-    lines = [f"{known[one] if one in kept else digest(folder / one)}  {one}\n" for one in now]
-    if lines:
-        write_text(folder / FILE_NAME, "".join(lines))
+    file, now = folder / FILE_NAME, listed_files(folder)
+    known = _read(file) if file.exists() else {}
+    write_list(folder, now, {one: known[one] for one in known if now.get(one) == before.get(one)})
 
 
-def write_list(folder: Path, names: Iterable[str]) -> None:
-    """Write the digests of these files of a folder."""
-    lines = [f"{digest(folder / name)}  {name}\n" for name in names]
+def write_list(folder: Path, names: Iterable[str], known: Mapping[str, str] | None = None) -> None:
+    """Write the digests of these files of a folder, some of which may be known."""
+    lines = [f"{(known or {}).get(name) or digest(folder / name)}  {name}\n" for name in names]
     write_text(folder / FILE_NAME, "".join(lines))
 
 
