@@ -94,8 +94,9 @@ class Translator:
     def as_one_text(self) -> AbstractContextManager[None]:
         """Count unknown words over all calls in the block, and warn at its end.
 
-        The calls are those of this thread or, under asyncio, of this task. Otherwise each call
-        counts as one text, and so does a block inside this one. Warnings go through ``logging``.
+        The calls are those of this thread or, under asyncio, of this task and of those that it
+        starts. Otherwise each call counts as one text, and so does a block inside this one.
+        Warnings go through ``logging``.
         """
         return self._counter.as_one_text()
 

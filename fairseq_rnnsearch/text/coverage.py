@@ -5,13 +5,12 @@ A *word* is what the tokeniser makes of a text, punctuation marks too, with its 
 unknown words, one warning for each language counts and names them.
 """
 
-import asyncio
 import contextlib
 import logging
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from fairseq_rnnsearch.errors import as_text, pluralize
 from fairseq_rnnsearch.text.reversible import JOINER, shown
@@ -83,48 +82,33 @@ class WordCount:
 
 
 class TextCounter:
-    """Counts the unknown words of a text's two sides, and warns of them.
+    """Counts the unknown words of a text's two sides, and warns of them."""
 
-    Attributes:
-        texts: those that all calls of a thread or an asyncio task belong to.
-    """
+    # the texts that a thread or an asyncio task is counting, by their counters
+    _texts: ClassVar[ContextVar[dict["TextCounter", list[WordCount]]]] = ContextVar("texts")
 
     def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
         self._vocabularies = source, target
-        self.texts: dict[object, list[WordCount]] = {}
 
     @contextlib.contextmanager
     def as_one_text(self) -> Iterator[None]:
         """Count over all calls in the block, unless it is inside another, and warn at its end."""
-        here = _thread_or_task()
-        around = self.texts.get(here)
-        text = self.texts[here] = list(map(WordCount, self._vocabularies))
+        text = list(map(WordCount, self._vocabularies))
+        token = self._texts.set({**self._texts.get({}), self: text})
         try:
             yield
         finally:
-            if around:
-                self.texts[here] = around
-            else:
-                del self.texts[here]
+            self._texts.reset(token)
             for side in text:
                 side.warn()
+            text.clear()  # an asyncio task of the block may go on after it
 
     def count(self, *sides: Iterable[Sequence[str]]) -> None:
         """Count the words of sentences; without a block around, they are a text of their own."""
-        around = self.texts.get(_thread_or_task())
-        with contextlib.nullcontext() if around else self.as_one_text():
-            text = self.texts[_thread_or_task()]
-            for side, sentences in zip(text, sides, strict=True):
+        with contextlib.nullcontext() if self._texts.get({}).get(self) else self.as_one_text():
+            for side, sentences in zip(self._texts.get()[self], sides, strict=True):
                 for tokens in sentences:
                     side.add(tokens)
-
-
-def _thread_or_task() -> object:
-    """Return the asyncio task that runs, or else the number of the thread."""
-    with contextlib.suppress(RuntimeError):  # no event loop runs in this thread
-        if task := asyncio.current_task():
-            return task
-    return threading.get_ident()
 
 
 def language_name(code: str) -> str:
