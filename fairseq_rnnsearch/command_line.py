@@ -3,9 +3,7 @@
 import argparse
 import contextlib
 import functools
-import io
 import os
-import re
 import signal
 import sys
 import threading
@@ -16,9 +14,7 @@ from typing import NoReturn
 from fairseq_rnnsearch.errors import (
     UsageError,
     UserError,
-    as_text,
     install_excepthook,
-    neighbours,
     shortened,
 )
 
@@ -27,14 +23,10 @@ CLOSED_PIPE = 141  # exit status after SIGPIPE, as in shells
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """An option parser whose errors are all a `UsageError`, without the usage text.
-
-    A mistyped name gets "did you mean" suggestions.
-    """
+    """An option parser whose errors are all a `UsageError`, without the usage text."""
 
     def error(self, message: str) -> NoReturn:
-        message = shortened(_with_neighbours(message, self.format_usage()))
-        raise UsageError(f"{message} ({self.prog} --help shows the options)")
+        raise UsageError(f"{shortened(message)} ({self.prog} --help shows the options)")
 
 
 def help_text(doc: str | None) -> str:
@@ -58,18 +50,6 @@ def parser_of(prog: str, doc: str | None) -> OneLineParser:
     )
     parser.add_argument("--version", action="version", version=f"{prog} {__version__}")
     return parser
-
-
-def _with_neighbours(message: str, usage: str) -> str:
-    """Add suggestions to argparse's messages about choices and options."""
-    if chosen := re.match(r"(.*invalid choice: '?(.*?)'?) \(choose from (.*)\)$", message):
-        near = neighbours(chosen[2], re.findall(r"[^\s',]+", chosen[3]))
-        return chosen[1] + near if near else message
-    if message.startswith("unrecognized arguments: "):
-        options = re.findall(r"--[\w-]+", usage)
-        for word in re.findall(r"--[\w-]+", message):
-            message += neighbours(word, options)
-    return message
 
 
 @contextlib.contextmanager
@@ -125,17 +105,6 @@ def _share_the_processor() -> None:
     """
     if "OMP_WAIT_POLICY" not in os.environ:
         os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-
-
-class ForeignOutput(io.TextIOWrapper):
-    """Replaces a stream to a terminal, and removes control sequences: text may be a stranger's."""
-
-    def __init__(self, out: io.TextIOWrapper) -> None:
-        buffering = {"line_buffering": out.line_buffering, "write_through": out.write_through}
-        super().__init__(out.buffer, out.encoding, out.errors, **buffering)
-
-    def write(self, text: str) -> int:
-        return super().write(re.sub(r"[^\n\t]+", lambda part: as_text(part[0]), text))
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

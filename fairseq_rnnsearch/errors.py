@@ -152,11 +152,6 @@ def reason(error: BaseException) -> str:
     return shortened(text)
 
 
-def first_sentence(problem: Exception) -> str:
-    """Return the first sentence of a message; torch's advice follows it."""
-    return reason(problem).partition(". ")[0]
-
-
 def _last_line(text: str) -> str:
     return text.rstrip().rpartition("\n")[2]
 
@@ -171,7 +166,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
     With a debugger or OC_CAUSE=1, omegaconf makes an exception its own cause.
     """
     seen = []
-    while error is not None and not any(error is known for known in seen):
+    while error is not None and error not in seen:
         yield error
         seen.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
@@ -199,16 +194,12 @@ def warn_and_continue(missing: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        if first_time(missing):
+        if next(_times_seen(missing)) == 0:
             said = user_error(problem) or reason(problem)
             logger.warning(f"{missing}: {said}; training goes on")
 
 
-def first_time(matter: str) -> bool:
-    """Tell whether this is asked for the first time in this process, to warn once."""
-    return next(_times_asked(matter)) == 0
-
-
 @functools.cache
-def _times_asked(matter: str) -> Iterator[int]:
+def _times_seen(missing: str) -> Iterator[int]:
+    """Count from 0 for each, in this process."""
     return itertools.count()

@@ -214,7 +214,7 @@ MISTAKES = {
     "--source @/a.en --target @/a.fr --languages en,": "must name two languages",
     "--corpus @/corpus --languages en,fr": "valid.en has 1 line but @/corpus/valid.fr has 2 lines",
     "--source @/a.en --target @/a.fr --bleu-tokenizer x": "--bleu-tokenizer: invalid choice: 'x'",
-    "--sauce": "unrecognized arguments: --sauce; did you mean --source?",
+    "--sauce": "unrecognized arguments: --sauce",
 }
 
 

@@ -13,7 +13,6 @@ that dies meanwhile leaves only a truncated file. Here they appear whole or not 
 import argparse
 import contextlib
 import os
-import pickletools
 import re
 import shutil
 import zipfile
@@ -23,10 +22,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from fairseq_rnnsearch.errors import UserError, first_sentence
+from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.files import replacing
 
-_LONGEST_NAME = 500  # characters of a class, with its module
 ADVICE = "; an older checkpoint may be whole"
 
 
@@ -60,16 +58,6 @@ def verify(path: str | os.PathLike[str]) -> None:
                         f"checkpoint {path} is damaged: its part {name} is not what was written"
                         f"{ADVICE}"
                     )
-                for name in archive.namelist():
-                    if name.endswith("data.pkl"):
-                        _refuse_long_names(archive.read(name))
-
-
-def _refuse_long_names(description: bytes) -> None:
-    """Refuse a class with a name that no class has: torch's message about it may take days."""
-    for opcode, argument, _ in pickletools.genops(description):
-        if opcode.name == "GLOBAL" and len(argument) > _LONGEST_NAME:
-            raise ValueError(f"it holds a class with a name of {len(argument):,} characters")
 
 
 @contextlib.contextmanager
@@ -87,9 +75,10 @@ def explained(path: str | os.PathLike[str]) -> Iterator[None]:
                 f"checkpoint {path} refused: it holds {foreign[1]}, which is neither a tensor nor "
                 "a plain value"
             ) from problem
+        first_sentence = reason(problem).partition(". ")[0]  # torch's advice follows it
         raise UserError(
             f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; "
-            f"{first_sentence(problem):.200}): it may be truncated or no checkpoint{ADVICE}"
+            f"{first_sentence:.200}): it may be truncated or no checkpoint{ADVICE}"
         ) from problem
 
 

@@ -128,7 +128,7 @@ PATCHES = (
         without="torchrun without GPUs starts copies that write to one folder",
     ),
     Patch(
-        *("fairseq_cli.preprocess", "_make_all", _around(preprocessing.check_and_make_all)),
+        *("fairseq_cli.preprocess", "main", _around(preprocessing.check_and_preprocess)),
         without="fairseq-preprocess binarises sides with different line counts silently",
     ),
     Patch(
@@ -162,8 +162,9 @@ PATCHES = (
         without="--replace-unk is a traceback",
     ),
     Patch(
-        *(utils, "load_align_dict", _around(programs.read_replacements)),
-        without="--replace-unk without a file's name looks for a file",
+        *(utils, "load_align_dict", lambda _: programs.read_replacements),
+        without="--replace-unk without a file's name looks for a file; others are read in the "
+        "locale's encoding",
     ),
     Patch(
         *(file_io.PathManager, "copy", lambda _: staticmethod(checkpoint_file.copy_whole)),

@@ -1,6 +1,7 @@
 """fairseq's programs: their options, text, printed alignments, and final work."""
 
 import atexit
+import contextlib
 import functools
 import io
 import itertools
@@ -14,12 +15,11 @@ from contextvars import ContextVar
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.command_line import ForeignOutput
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
-from fairseq_rnnsearch.text.corpus import line_batches
+from fairseq_rnnsearch.text.corpus import line_batches, text_lines
 
 # functions that the running program calls at its end
-_ends: ContextVar[list[Callable[[], None]] | None] = ContextVar("ends", default=None)
+_ends: ContextVar[contextlib.ExitStack | None] = ContextVar("ends", default=None)
 
 
 def checked(main: Callable) -> Callable:
@@ -35,41 +35,31 @@ def checked(main: Callable) -> Callable:
         else:
             check_configuration(cfg)
         _prepare_screen()
-        finishing: list[Callable[[], None]] = []
-        token = _ends.set(finishing)
-        try:
+        with contextlib.ExitStack() as finishing:
+            token = _ends.set(finishing)
+            finishing.callback(_ends.reset, token)
             main(cfg, *args, **options)
-        finally:
-            _ends.reset(token)
-            for finish in finishing:
-                finish()
 
     return run
 
 
-class ScreenFilter(logging.Filter):
-    """Keeps configurations and printed models, which are pages long, off a terminal."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not isinstance(record.msg, DictConfig | Namespace | nn.Module)
+def _is_short(record: logging.LogRecord) -> bool:
+    """Tell configurations and printed models, which are pages long, from other messages."""
+    return not isinstance(record.msg, DictConfig | Namespace | nn.Module)
 
 
 def _prepare_screen() -> None:
-    """Write UTF-8, and show a terminal text without escape sequences, and messages of a few lines.
+    """Write UTF-8, and show a terminal messages of a few lines.
 
     Pipes and files get all messages, and a terminal too with RNNSEARCH_WHOLE_LOG=1.
     """
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
-    # a terminal may get words of any dictionary, as translations and in messages
-    if sys.stdout.isatty():
-        sys.stdout = ForeignOutput(sys.stdout)
     for handler in logging.root.handlers:
-        if type(handler) is logging.StreamHandler and handler.stream.isatty():
-            handler.setStream(ForeignOutput(handler.stream))
-            if not os.environ.get("RNNSEARCH_WHOLE_LOG"):
-                handler.addFilter(ScreenFilter())
+        is_screen = type(handler) is logging.StreamHandler and handler.stream.isatty()
+        if is_screen and not os.environ.get("RNNSEARCH_WHOLE_LOG"):
+            handler.addFilter(_is_short)
 
 
 def read_checked(path: str, buffer_size: int) -> Iterator[list[str]]:
@@ -91,7 +81,7 @@ def at_the_end(finish: Callable[[], None]) -> None:
     if finishing is None:
         atexit.register(finish)
     else:
-        finishing.append(finish)
+        finishing.callback(finish)
 
 
 def printed_alignment(weights: Tensor, print_alignment: str | None, numbered: bool) -> list:
@@ -126,13 +116,16 @@ def replace_unknown_words(
     return replace(text, source, [_position(one) for one in alignment], dictionary, unknown)
 
 
-def read_replacements(read: Callable, file: str | None) -> dict | None:
-    """Read the dictionary of ``--replace-unk`` as fairseq does; without a file's name it is empty.
+def read_replacements(file: str | None) -> dict[str, str] | None:
+    """Read the dictionary of ``--replace-unk``; without a file's name it is empty.
 
     Args:
         file: the option's value; without one, fairseq looks for a file named "@@ ".
     """
-    return read("" if file == "@@ " else file)
+    if file is None:
+        return None
+    lines = text_lines(file, "--replace-unk") if file not in ("", "@@ ") else ()
+    return dict(line.split()[:2] for line in lines)
 
 
 def _position(printed: tuple | list) -> int:
