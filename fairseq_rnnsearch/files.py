@@ -34,12 +34,12 @@ def replacing(
     path = Path(path)
     if path.is_dir() and not may_be_folder:  # before the work, not after it
         raise UserError(f"{path} cannot be written: Is a directory")
-    if path.parent == Path("/dev"):  # such as /dev/stdout
-        yield path
-        return
     around = path.parent / f".{uuid.uuid4().hex}.unfinished"
     new, old = around / "new", around / "old"
     try:
+        if path.parent == Path("/dev"):  # such as /dev/stdout
+            yield path
+            return
         around.mkdir()
         with locked(around):
             yield new

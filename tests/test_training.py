@@ -640,8 +640,8 @@ def test_translations_become_text_by_the_target_s_rules(tmp_path):
 
 
 REPORTED = {  # which scores and pictures are named, by settings
-    "": ["lower-cased, tokenised:", "tokens", "cased, detokenised:", "text", "pictures"],
-    "target_tokenizer=character": ["cased, detokenised:", "text", "pictures"],
+    "": ["lower-cased, tokenised:", "tokens", "cased, detokenised:", "text", "alignments:"],
+    "target_tokenizer=character": ["cased, detokenised:", "text", "alignments:"],
     "lowercase=1 model=rnnencdec": [
         *("lower-cased, tokenised:", "tokens"),
         *("detokenised, against a cased reference:", "text"),
@@ -652,7 +652,6 @@ REPORTED = {  # which scores and pictures are named, by settings
 @pytest.mark.parametrize("given", REPORTED)
 def test_the_report_says_what_is_scored(tmp_path, given, monkeypatch, capsys):
     monkeypatch.setattr(Training, "_score", lambda _, name, *options: print(name))
-    monkeypatch.setattr(Training, "_name_pictures", lambda _: print("pictures"))
     found = training(tmp_path, **read(dict(x.split("=") for x in given.split())))
     corpus, translations = found.corpus, found.translations
     for path in (corpus / "test.en", corpus / "test.fr", translations / "text.fr"):
@@ -661,7 +660,8 @@ def test_the_report_says_what_is_scored(tmp_path, given, monkeypatch, capsys):
     found.report()
     said = capsys.readouterr().out.splitlines()
     assert said[4].endswith(f", en to fr, in {translations}:")
-    assert said[5:-2] == REPORTED[given]
+    index = f" {translations}/alignments/index.html"
+    assert [line.removesuffix(index) for line in said[5:-2]] == REPORTED[given]
 
 
 def test_a_page_offers_the_first_sentences_and_the_longest(tmp_path, monkeypatch):

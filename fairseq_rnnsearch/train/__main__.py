@@ -26,6 +26,7 @@ from pathlib import Path
 
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError
+from fairseq_rnnsearch.text import checksums
 from fairseq_rnnsearch.text.corpus import check_parallel, is_language
 from fairseq_rnnsearch.train import progress
 from fairseq_rnnsearch.train.pairs import PARTS, Parts, read_parts, write_parts
@@ -156,12 +157,12 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
 
 def _remembered(settings: Settings, languages: tuple[str, str]) -> dict[str, str]:
     """Return what cannot be changed in a work folder, besides the text."""
-    remembered = {}
     of_sides = dict(zip(OF_SIDES, settings.tokenizers, strict=True))
-    for name, value in (dataclasses.asdict(settings) | of_sides).items():
-        if name not in groups()["translation"]:
-            remembered[variable(name, languages)] = as_argument(value)
-    return {name: " ".join(value.split()) for name, value in remembered.items()}
+    return {
+        variable(name, languages): " ".join(as_argument(value).split())
+        for name, value in (dataclasses.asdict(settings) | of_sides).items()
+        if name not in groups()["translation"]
+    }
 
 
 def _digest(parts: Parts | None, options: argparse.Namespace, languages: tuple[str, str]) -> str:
@@ -172,8 +173,8 @@ def _digest(parts: Parts | None, options: argparse.Namespace, languages: tuple[s
             digest.update("\t".join(pair).encode() + b"\n")
     else:
         for part, language in itertools.product(PARTS, languages):
-            with (options.corpus / f"{part}.{language}").open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            of_file = checksums.digest(options.corpus / f"{part}.{language}")
+            digest.update(bytes.fromhex(of_file))
     return digest.hexdigest()[:12]
 
 

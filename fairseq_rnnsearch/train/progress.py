@@ -72,7 +72,7 @@ def flops_of_pair(
         sizes: m, n, n' and l; n' of RNNencdec, which has no attention, is 0.
     """
     m, n, a, l = sizes
-    c = _context_size(n, a)
+    c = 2 * n if a else n  # the size of the context; RNNencdec's encoder has one direction
     source, target = tokens
     encoder = 2 * (3 * c * (m + n) + c * a)
     attention = a * n + source * (a + c) if a else 0
@@ -83,14 +83,9 @@ def flops_of_pair(
 def parameters_of(sizes: Sequence[int], types: Sequence[int]) -> int:
     """Return the number of parameters but for biases; the sizes are those of ``flops_of_pair``."""
     m, n, a, l = sizes
-    c = _context_size(n, a)
+    c = 2 * n if a else n
     recurrent = 3 * c * (m + n) + 3 * n * (m + n + c) + n * n + (n + c) * a
     return m * sum(types) + recurrent + 2 * l * (m + n + c) + l * types[1]
-
-
-def _context_size(n: int, a: int) -> int:
-    """Return the size of c: RNNencdec's encoder has one direction."""
-    return 2 * n if a else n
 
 
 def duration(seconds: float) -> str:

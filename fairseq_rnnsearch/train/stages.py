@@ -57,20 +57,17 @@ class Training:
 
     # --- names ------------------------------------------------------------------------------------
 
-    def _in_work(self, name: str) -> Path:
-        return self.work.folder / name
-
     @property
     def data(self) -> Path:
         """Return the folder of the text for fairseq."""
-        return self._in_work("data")
+        return self.work.folder / "data"
 
     @property
     def trained(self) -> Path:
         """Return the checkpoint that translates."""
         if self.settings.checkpoint == "best":
-            return self._in_work("checkpoints/checkpoint_best.pt")
-        return self._in_work(f"average-of-{self.settings.average}.pt")
+            return self.work.folder / "checkpoints/checkpoint_best.pt"
+        return self.work.folder / f"average-of-{self.settings.average}.pt"
 
     @cached_property  # an ensemble's models are read
     def translations(self) -> Path:
@@ -80,30 +77,27 @@ class Training:
         name += f"-{s.unknown}"
         if s.evaluate != "test":
             name = f"{s.evaluate}-{name}"
-        others = (f"{Path(one).name}-{digest(self._model_in(one))[:8]}" for one in self._others)
-        return self._in_work("-with-".join([name, *others]))
+        for other in s.ensemble.split():
+            name += f"-with-{Path(other).name}-{digest(self._model_in(other))[:8]}"
+        return self.work.folder / name
 
     @property
     def page(self) -> Path:
         """Return the page that translates."""
-        return self._in_work(f"living-{self.settings.checkpoint}.html")
+        return self.work.folder / f"living-{self.settings.checkpoint}.html"
 
     @property
     def _text(self) -> Path:
-        return self._in_work("subwords" if self.settings.vocabulary == "bpe" else "tokens")
-
-    @property
-    def _others(self) -> list[str]:
-        return self.settings.ensemble.split()
+        return self.work.folder / ("subwords" if self.settings.vocabulary == "bpe" else "tokens")
 
     def models(self) -> str:
         """Return the checkpoints that translate together; those of other folders are there."""
-        return ":".join(map(str, [self.trained, *map(self._model_in, self._others)]))
+        others = map(self._model_in, self.settings.ensemble.split())
+        return ":".join(map(str, [self.trained, *others]))
 
     def _model_in(self, other: str) -> Path:
         """Return the checkpoint that translates in another work folder."""
-        model = Path(other) / self.trained.relative_to(self.work.folder)
-        return model.resolve(strict=True)
+        return (Path(other) / self.trained.relative_to(self.work.folder)).resolve(strict=True)
 
     def _tokenizer(self, language: str) -> str:
         return self.settings.tokenizers[self.languages.index(language)]
@@ -112,9 +106,9 @@ class Training:
 
     def prepare_text(self) -> list[Step]:
         """Return the steps from the corpus to data for fairseq."""
-        steps = [Step("tokenise it", self._tokenise, self._in_work("tokens"))]
+        steps = [Step("tokenise it", self._tokenise, self.work.folder / "tokens")]
         if self.settings.vocabulary == "bpe":
-            steps.append(Step("make subwords", self._make_subwords, self._in_work("subwords")))
+            steps.append(Step("make subwords", self._make_subwords, self.work.folder / "subwords"))
         return [*steps, Step("binarise it", self._binarise, self.data)]
 
     def train(self) -> list[Step]:
@@ -132,7 +126,7 @@ class Training:
         """Return the steps of the translation."""
         steps, part = [], self.settings.evaluate
         if self.settings.unknown == "replace":
-            words = self._in_work(f"{part}-words")
+            words = self.work.folder / f"{part}-words"
             steps.append(Step(f"keep the words of {part}", self._keep_words, words))
         name = f"translate to {self.translations.name}"
         return [*steps, Step(name, self._translate, self.translations)]
@@ -155,7 +149,7 @@ class Training:
 
     def _make_subwords(self, out: Path) -> None:
         with_codes = [one for one in self.languages if self._tokenizer(one) != "character"]
-        make_subwords(self._in_work("tokens"), out, self.languages, with_codes, self.settings)
+        make_subwords(self.work.folder / "tokens", out, self.languages, with_codes, self.settings)
 
     def _binarise(self, out: Path) -> None:
         """Make data of all parts and copies; the dictionaries have the pieces of all copies."""
@@ -249,11 +243,11 @@ class Training:
         progress = Progress(s.updates, epochs)
         if epochs:
             log(f"  for {pluralize(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
-        options = for_settings(s, self.folders(), self._in_work("checkpoints"), epochs, rdrop)
+        options = for_settings(s, self.folders(), self.work.folder / "checkpoints", epochs, rdrop)
         self._fairseq("train", *options, show=progress.show)
 
     def _average(self, out: Path) -> None:
-        best = sorted(self._in_work("checkpoints").glob("checkpoint.best_*.pt"))
+        best = sorted(self.work.folder.glob("checkpoints/checkpoint.best_*.pt"))
         self.work.run("average", ["-c", _AVERAGE, out, *best])
 
     # --- translation ------------------------------------------------------------------------------
@@ -265,7 +259,7 @@ class Training:
         if s.unknown == "forbid":
             options.append("--forbid-unk")
         elif s.unknown == "replace":
-            data = [self._in_work(f"{s.evaluate}-words"), "--dataset-impl", "raw"]
+            data = [self.work.folder / f"{s.evaluate}-words", "--dataset-impl", "raw"]
             data += ["--source-lang", source, "--target-lang", target]
             options += ["--replace-unk", ""]
         if s.vocabulary == "bpe":
@@ -289,7 +283,7 @@ class Training:
         from fairseq_rnnsearch.text.plain_text import PlainText
 
         target = self.languages[1]
-        reference = self._in_work("tokens") / f"{self.settings.evaluate}.{target}"
+        reference = self.work.folder / "tokens" / f"{self.settings.evaluate}.{target}"
         if len(tokens) != (expected := len(_lines(reference))):
             raise UserError(
                 f"{out} has {pluralize(len(tokens), 'translation')} of"
@@ -313,7 +307,7 @@ class Training:
         print(f"{s.model}, {source} to {target}, in {self.translations}:")
         if self._tokenizer(target) != "character":
             print("lower-cased, tokenised:")
-            tokens = self._in_work("tokens") / f"{s.evaluate}.{target}"
+            tokens = self.work.folder / "tokens" / f"{s.evaluate}.{target}"
             self._score("tokens", tokens, "--tokenize", "none", "--lowercase", "--force")
         if s.lowercase:
             print("detokenised, against a cased reference:")
@@ -322,7 +316,10 @@ class Training:
         metrics = ("--metrics", "bleu", "chrf", "--tokenize", s.bleu_tokenizer)
         self._score("text", corpus[1], *metrics)
         if s.model == "rnnsearch":
-            self._name_pictures()
+            print(f"alignments: {self.translations}/alignments/index.html")
+        emerging = self.work.folder / "checkpoints/heatmaps/emerging.gif"
+        if emerging.exists():
+            print(f"  how they emerged in training: {emerging}")
         print("to translate more:")
         command = [sys.executable, "-m", "fairseq_rnnsearch.commands.translate"]
         print(" ", shlex.join([*command, str(self.work.folder)]))
@@ -330,23 +327,13 @@ class Training:
     def _score(self, name: str, reference: Path, *options: str) -> None:
         """Print scores with their signatures."""
         hypothesis = self.translations / f"{name}.{self.languages[1]}"
-        command: list[str | Path] = [sys.executable, "-P", "-m", "sacrebleu", reference]
-        command += ["--input", hypothesis]
+        command = [sys.executable, "-P", "-m", "sacrebleu", reference, "--input", hypothesis]
         scored = subprocess.run(
             [*command, "--format", "text", *options],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8", check=True,
         )  # fmt: skip
         for line in scored.stdout.splitlines():
             print(f"  {line.strip()}")
-
-    def _name_pictures(self) -> None:
-        alignments = self.translations / "alignments"
-        print(f"alignments: {alignments}/index.html")
-        if pictures := sorted(alignments.glob("*.png")):
-            print(f"  and as pictures, such as {pictures[0]}")
-        emerging = self._in_work("checkpoints/heatmaps/emerging.gif")
-        if emerging.exists():
-            print(f"  how they emerged in training: {emerging}")
 
     def _write_page(self, title: str, licence: str, out: Path) -> None:
         part, source = self.settings.evaluate, self.languages[0]
