@@ -220,7 +220,7 @@ def test_preprocessing_of_text_that_is_refused_can_be_given_again(tmp_path):
     command = "preprocess", f"-s en -t fr --destdir={tmp_path / 'data'} {prefixes}"
     with pytest.raises(UserError, match=r"valid\.en has 5 lines but"):
         fairseq(*command)
-    assert {path.name for path in (tmp_path / "data").iterdir()} == {"preprocess.log"}
+    assert not (tmp_path / "data").exists()
     write_text(text, valid=5)
     fairseq(*command)
 
@@ -236,7 +236,7 @@ def test_preprocessing_for_other_tasks(tmp_path):
     text.write_bytes(b"a\rb\n")
     with pytest.raises(UserError, match=str(text)):
         fairseq("preprocess", options)
-    assert {path.name for path in data.iterdir()} == {"preprocess.log"}
+    assert not data.exists()
     text.write_bytes(b"a b\n")
     fairseq("preprocess", options)
     assert {"dict.txt", "train.bin", "train.idx"} <= {path.name for path in data.iterdir()}
