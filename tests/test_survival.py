@@ -6,13 +6,12 @@ import re
 import shutil
 import signal
 import time
-import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 import torch
-from commands import MODEL, assert_equal_tensors, parameters_and_optimizer
+from commands import MODEL, assert_equal_folders
 from launchpad import Strike
 from omegaconf import OmegaConf
 from slow_cases import cases
@@ -68,9 +67,7 @@ def reported(*logs):
 def assert_equal_runs(folder, whole, logs=None, killed=False):
     """A broken training ended with the parameters, the state and the reports of the unbroken."""
     last = folder / "checkpoint_last.pt"
-    assert_equal_tensors(
-        parameters_and_optimizer(last), parameters_and_optimizer(whole.folder / last.name)
-    )
+    assert_equal_folders(folder, whole.folder)
     assert counts(last) == counts(whole.folder / last.name)
     assert not [path for path in folder.iterdir() if path.suffix != ".pt"]
     if logs is not None:
@@ -141,11 +138,6 @@ def kill_again_and_again(pad, whole, tmp_path, kills, seed):
 
 
 @pytest.mark.slow
-def test_killed_twice(launchpad, whole, tmp_path):
-    kill_again_and_again(launchpad, whole, tmp_path, 2, seed=1)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("options", [PAPER, ADAM], ids=["paper", "adam"])
 def test_killed_fifty_times(launchpad, small_corpus, tmp_path, options):
     whole = Whole(launchpad, small_corpus.data, tmp_path / "whole", options)
@@ -166,7 +158,7 @@ MOMENTS = {
 
 @pytest.mark.parametrize("moment", cases(MOMENTS, "half of a checkpoint is written"))
 def test_killed_when_it_hurts(launchpad, whole, tmp_path, moment):
-    killed = launchpad.train(*whole.command(tmp_path), strike=MOMENTS[moment])
+    killed = launchpad.train(*whole.command(tmp_path, WORKERS), strike=MOMENTS[moment])
     assert killed.rc == -signal.SIGKILL
     for path in tmp_path.glob("*.pt"):  # what has a name is whole
         torch.load(path, weights_only=True)
@@ -222,146 +214,18 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path):
 # --- damaged ----------------------------------------------------------------------------------
 
 
-def truncate(path):
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def empty(path):
-    path.write_bytes(b"")
-
-
-def zero(path):  # what some file systems make of a file that was not flushed
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def flip(path):
-    """Flip one bit of the largest part; between parts is padding, which nobody reads."""
-    content = bytearray(path.read_bytes())
-    with zipfile.ZipFile(path) as archive:
-        part = archive.read(max(archive.infolist(), key=lambda part: part.file_size))
-    content[content.index(part) + len(part) // 2] ^= 1
-    path.write_bytes(content)
-
-
-LAST, BEST = "checkpoint_last.pt", "checkpoint_best.pt"
-TEN, EIGHT = "checkpoint_2_10.pt", "checkpoint_2_8.pt"
-# what is done to which files, which one takes the place of the last, what the warning says
-DAMAGES = {
-    "truncated": ({LAST: truncate}, BEST, "cannot be read"),
-    "empty": ({LAST: empty}, BEST, "0 bytes"),
-    "zeros": ({LAST: zero}, BEST, "cannot be read"),
-    # the bit decides whether the file opens at all
-    "one bit": ({LAST: flip}, BEST, "is not what was written|cannot be read"),
-    "missing": ({LAST: Path.unlink}, BEST, "does not exist"),
-    "two, the last the best": (
-        {LAST: flip, BEST: truncate},
-        TEN,
-        "is not what was written|cannot be read",
-    ),
-    "three": ({LAST: truncate, BEST: flip, TEN: empty}, EIGHT, "cannot be read"),
-}
-
-
-@pytest.fixture(scope="module")
-def stopped_at_10(launchpad, whole, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("stopped")
-    launchpad.train(*whole.command(folder), "--max-update 10").ok()
-    return folder
-
-
-def choose(folder, **options):
-    from fairseq.dataclass.configs import CheckpointConfig
-
-    from fairseq_rnnsearch.runs.resuming import choose_beginning
-
-    cfg = CheckpointConfig(save_dir=str(folder), **options)
-    return choose_beginning(cfg).get("restore_file")
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_an_older_one_takes_the_place_of_a_damaged(stopped_at_10, tmp_path, caplog, damage):
-    changes, other, reason = DAMAGES[damage]
-    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
-    for spelling in (str(folder), f"{folder}/", f"{folder.parent}/./{folder.name}"):
-        assert Path(choose(spelling)) == folder / LAST and not caplog.messages
-    for name, change in changes.items():
-        change(folder / name)
-    assert choose(folder) == str(folder / other)
-    (warning,) = caplog.messages
-    assert warning.startswith(f"checkpoint {folder / LAST}") and re.search(reason, warning)
-    assert f"going on from {folder / other} instead" in warning
-    assert all(name in warning for name in changes)
-
-
-def test_going_on_from_an_older_one_it_ends_the_same(launchpad, whole, stopped_at_10, tmp_path):
-    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
-    for name in (LAST, BEST, TEN):
-        flip(folder / name)
-    again = go_on(launchpad, whole, folder)
-    assert "@ 8 updates)" in again.out
+def test_going_on_from_an_older_one_it_ends_the_same(launchpad, whole, tmp_path):
+    """One of an epoch's end, in the place of the last one."""
+    shutil.copy(whole.folder / "checkpoint1.pt", tmp_path)
+    last = (whole.folder / "checkpoint_last.pt").read_bytes()
+    (tmp_path / "checkpoint_last.pt").write_bytes(last[: len(last) // 2])
+    again = go_on(launchpad, whole, tmp_path)
+    assert "@ 6 updates)" in again.out
     (warning,) = re.findall(r"WARNING \| .*", again.out)
-    assert LAST in warning and EIGHT in warning
+    assert "checkpoint_last.pt" in warning and "checkpoint1.pt" in warning
 
 
-def test_what_holds_no_training_takes_no_place(stopped_at_10, tmp_path):
-    """A model without its optimizer, say, under the name of a checkpoint."""
-    state = torch.load(stopped_at_10 / LAST, weights_only=True)
-    torch.save(state | {"last_optimizer_state": None}, tmp_path / "checkpoint9.pt")
-    with pytest.raises(UserError, match=r"checkpoint9.pt holds no training to go on with"):
-        choose(tmp_path)
-    shutil.copy(stopped_at_10 / EIGHT, tmp_path)
-    assert choose(tmp_path) == str(tmp_path / EIGHT)
-
-
-def test_the_newest_is_the_last_whatever_its_name(stopped_at_10, tmp_path, caplog):
-    """A signal under --no-last-checkpoints has left a last one, and the training has gone on."""
-    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
-    shutil.copy(folder / EIGHT, folder / LAST)
-    assert choose(folder) == str(folder / BEST)  # as new as TEN
-    (warning,) = caplog.messages
-    assert warning == (
-        f"checkpoint {folder / LAST} is older (@ 8 updates); going on from {folder / BEST} instead "
-        "(@ 10 updates)"
-    )
-    caplog.clear()
-    assert choose(folder, no_last_checkpoints=True) == str(folder / BEST)
-    assert not caplog.messages
-
-
-def test_the_last_is_never_copied_onto_itself(stopped_at_10, tmp_path):
-    from fairseq.dataclass.configs import CheckpointConfig
-
-    from fairseq_rnnsearch.runs.resuming import _beginning
-
-    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
-    written = (folder / LAST).stat().st_ino
-    _beginning(CheckpointConfig(save_dir=f"{folder}/"))
-    assert (folder / LAST).stat().st_ino == written
-
-
-def test_a_new_run_begins_from_nothing_and_a_named_checkpoint_must_exist(stopped_at_10, tmp_path):
-    assert choose(tmp_path) is None
-    elsewhere = str(tmp_path / "nowhere.pt")
-    with pytest.raises(UserError, match=f"--restore-file {elsewhere} does not exist"):
-        choose(tmp_path, restore_file=elsewhere)
-    shutil.copy(stopped_at_10 / TEN, elsewhere)
-    assert choose(tmp_path, restore_file=elsewhere) is None  # what is named is taken
-    flip(Path(elsewhere))
-    with pytest.raises(UserError, match=r"nowhere.pt is damaged"):
-        choose(tmp_path, restore_file=elsewhere)
-
-
-def test_without_a_usable_checkpoint_nothing_begins(launchpad, whole, stopped_at_10, tmp_path):
-    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
-    for path in folder.iterdir():
-        truncate(path)
-    before = {path: path.read_bytes() for path in folder.iterdir()}
-    message = launchpad.train(*whole.command(folder)).error()
-    assert "no other checkpoint to go on from" in message
-    assert all(path.name in message for path in before)
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
-
-
+@pytest.mark.slow
 def test_without_last_checkpoints_the_newest_is_taken(launchpad, whole, tmp_path):
     command = *whole.command(tmp_path), "--no-last-checkpoints"
     stopped = launchpad.train(*command, strike=Strike("update", 7, signal.SIGUSR1))
@@ -407,6 +271,7 @@ def test_a_signal_saves_and_stops(launchpad, whole, tmp_path, case):
     assert f"@ {update} updates)" in again.out
 
 
+@pytest.mark.slow
 def test_the_second_signal_ends_it_at_once(launchpad, whole, tmp_path):
     strike = Strike("update", 3, TERM, again=(1.1,))
     stopped = launchpad.train(*whole.command(tmp_path), strike=strike)
@@ -415,27 +280,23 @@ def test_the_second_signal_ends_it_at_once(launchpad, whole, tmp_path):
     go_on(launchpad, whole, tmp_path, [stopped.out])
 
 
-SECOND_OF_ONE_PROGRAM = """
-import os, signal, time
-from fairseq_rnnsearch.runs.signals import StopRequest
-
-StopRequest().listen()
-second = StopRequest()
-second.listen()
-os.kill(os.getpid(), signal.SIGTERM)
-end = time.monotonic() + 60
-while not second.number and time.monotonic() < end:
-    time.sleep(0.01)
-print(second.number)
-"""
-
-
-def test_each_training_of_a_program_hears_signals(launchpad):
+def test_each_training_of_a_program_hears_signals():
     """fairseq-hydra-train -m makes several."""
-    heard = launchpad.run("python", "-c", SECOND_OF_ONE_PROGRAM).ok()
-    assert int(heard.out.splitlines()[-1]) == TERM
+    before = {number: signal.getsignal(number) for number in signals.STATUS}
+    try:
+        for number in before:
+            signal.signal(number, signal.SIG_DFL)
+        requests = signals.StopRequest(), signals.StopRequest()
+        for request in requests:
+            request.listen()
+        signal.raise_signal(TERM)
+        assert [request.number for request in requests] == [0, TERM]
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
+@pytest.mark.slow
 def test_a_signal_when_all_is_done_changes_nothing(launchpad, whole, tmp_path):
     finished = launchpad.train(*whole.command(tmp_path), strike=Strike("update", 15, TERM))
     assert finished.rc == 0 and "done training" in finished.out
@@ -522,6 +383,7 @@ def test_what_is_done_after_an_update(
 # --- finished ---------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_finished_run_is_finished(launchpad, whole, tmp_path):
     folder = shutil.copytree(whole.folder, tmp_path / "model")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
@@ -533,20 +395,22 @@ def test_a_finished_run_is_finished(launchpad, whole, tmp_path):
     assert [update for kind, update in reported(further.out) if kind == "train_inner"] == ["16"]
 
 
-PLATEAU = (
-    f"{MODEL} --criterion alignment_heatmap --batch-size 10 --heatmap-samples 0 --seed 5"
-    " --optimizer adam --lr 1 --lr-scheduler reduce_lr_on_plateau --lr-patience 1"
-    " --no-epoch-checkpoints"
-)
-
-
 @pytest.mark.slow
-def test_a_schedule_hears_of_the_epoch_that_was_saved(launchpad, small_corpus, tmp_path):
+def test_a_schedule_hears_of_the_epoch_that_was_saved(train, tmp_path):
     """Stopped after each epoch; the learning rate is far too high, so that it falls."""
-    data, broken, whole = small_corpus.data, tmp_path / "broken", tmp_path / "whole"
-    launchpad.train(data, PLATEAU, f"--save-dir={whole}", "--max-epoch 7").ok()
+    plateau = {
+        "lr_scheduler": "reduce_lr_on_plateau",
+        "lr_patience": 1,
+        "lr": [1.0],
+        "batch_size": 10,
+    }
+    plateau |= {"save_interval_updates": 0, "no_epoch_checkpoints": True, "clip_norm": 0.0}
+    broken, whole = tmp_path / "broken", tmp_path / "whole"
+    train(whole, **plateau, max_epoch=7)
     for epoch in range(1, 8):
-        launchpad.train(data, PLATEAU, f"--save-dir={broken}", f"--max-epoch {epoch}").ok()
-    assert_equal_runs(broken, SimpleNamespace(folder=whole))
-    saved = torch.load(broken / "checkpoint_last.pt", weights_only=True)
+        train(broken, **plateau, max_epoch=epoch)
+    assert_equal_folders(broken, whole)
+    last = broken / "checkpoint_last.pt", whole / "checkpoint_last.pt"
+    assert counts(last[0]) == counts(last[1])
+    saved = torch.load(last[0], weights_only=True)
     assert saved["last_optimizer_state"]["param_groups"][0]["lr"] < 1

@@ -5,6 +5,7 @@ several workers, the first that needs one makes it, and the others wait for it.
 """
 
 import fcntl
+import logging
 import os
 import pickle
 from collections.abc import Callable
@@ -24,6 +25,7 @@ from commands import (
     write_text,
 )
 from launchpad import Launchpad, warm
+from trainings import train_here
 
 EPOCHS = 10
 # wide enough to learn the language in 600 updates
@@ -125,11 +127,15 @@ def launchpad() -> Launchpad:
     return warm()
 
 
-@pytest.fixture(scope="module", name="train")
-def train_with_the_module_s_options(launchpad, small_corpus, request):
-    def train(folder, *more, **options):
-        given = request.module.OPTIONS, f"--save-dir={folder}", *more
-        return launchpad.train(small_corpus.data, *given, **options)
+@pytest.fixture(name="train")
+def train_in_this_process(small_corpus, caplog):
+    """A function that trains in a folder with options, and returns what was logged."""
+    caplog.set_level(logging.INFO)
+
+    def train(folder: Path, **options: object) -> str:
+        caplog.clear()
+        train_here(small_corpus.data, folder, **options)
+        return caplog.text
 
     return train
 
