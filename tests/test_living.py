@@ -35,7 +35,8 @@ from fairseq_rnnsearch.models.find import evenly_in_log_scale
 from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
-from fairseq_rnnsearch.text.plain_text import TOKENIZERS, PlainText, sentences_in
+from fairseq_rnnsearch.text.plain_text import PlainText, sentences_in
+from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
 pytest_plugins = ["trained"]
 

@@ -14,7 +14,7 @@ from fairseq_rnnsearch.errors import as_text
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.figures.gallery import FORMATS
 from fairseq_rnnsearch.figures.pictures import STYLES, Look, title_of
-from fairseq_rnnsearch.text.plain_text import TOKENIZERS
+from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
 
 @contextlib.contextmanager

@@ -30,7 +30,8 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import LoadedModels, read_folder
 from fairseq_rnnsearch.text.compatibility import check, describe
-from fairseq_rnnsearch.text.plain_text import PlainText, Tokenizer
+from fairseq_rnnsearch.text.plain_text import PlainText
+from fairseq_rnnsearch.text.tokenizers import Tokenizer
 
 
 def load(

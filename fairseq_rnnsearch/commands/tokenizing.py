@@ -32,13 +32,8 @@ from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, UserError
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.text.corpus import is_language, lines_of
-from fairseq_rnnsearch.text.plain_text import (
-    FILE_NAME,
-    TOKENIZERS,
-    PlainText,
-    settings_of,
-    write_settings,
-)
+from fairseq_rnnsearch.text.plain_text import FILE_NAME, PlainText, settings_of, write_settings
+from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
 _AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break
 

@@ -1,6 +1,6 @@
 "use strict";
 /*
- * From sentences to tokens and back, as text/plain_text.py and subword-nmt.
+ * From sentences to tokens and back, as text/plain_text.py, text/tokenizers.py and subword-nmt.
  *
  * The splitting into subwords is subword-nmt's (MIT). `rules` come from text_rules.py: the letters of
  * words as ranges for regular expressions, and merges.

@@ -6,11 +6,8 @@ A data folder may have a ``preprocessing.json``, which describes each language's
             "bpe_codes": "codes.en"},
      "fr": {"tokenizer": "space", "lowercase": false, "bpe_codes": null}}
 
-``tokenizer`` is ``reversible`` (every text comes back as it was, see ``text.reversible``),
-``moses``, ``words`` (see `word_tokenizer`), ``character`` (each character is a
-token, as for Chinese, Japanese and Thai, which have no spaces between words) or ``space`` (the text
-is tokenised already); ``sacremoses`` is the version of the package that split the training text,
-and ``bpe_codes`` a file of subword-nmt in the same folder, or null. Recipes,
+``tokenizer`` is one of ``text.tokenizers``; ``sacremoses`` is the version of the package that split
+the training text, and ``bpe_codes`` a file of subword-nmt in the same folder, or null. Recipes,
 ``rnnsearch-train`` and ``rnnsearch-tokenize`` write this file; where there is none, text is split
 at spaces.
 """
@@ -19,27 +16,21 @@ import copy
 import io
 import json
 import logging
-import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any
 
 import regex
 
-from fairseq_rnnsearch.errors import UserError, as_text
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
 from fairseq_rnnsearch.text import reversible
+from fairseq_rnnsearch.text.tokenizers import TOKENIZERS, tokenizer_of
 
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "preprocessing.json"
-Tokenizer = Literal["reversible", "moses", "words", "character", "space"]
-TOKENIZERS: tuple[str, ...] = get_args(Tokenizer)
-SPACE = "\u2581"  # a space as a token of its own, as in fairseq's `characters` and in SentencePiece
-Split = Callable[[str], list[str]]
-Join = Callable[[Sequence[str]], str]
 
 # Titles and initials do not end a sentence, nor does the day of a German date ("3. Mai"); Chinese
 # and Japanese have no space after a sentence.
@@ -86,16 +77,7 @@ class PlainText:
         self.language, self.tokenizer, self.lowercase = language, tokenizer, lowercase
         self.bpe_codes = Path(bpe_codes) if bpe_codes else None
         self._sacremoses = sacremoses
-        self._split: Split = str.split
-        self._join: Join = " ".join
-        if tokenizer == "reversible":
-            self._split, self._join = reversible.split, reversible.join
-        elif tokenizer == "moses":
-            self._split, self._join = _moses_tokenizer(language, sacremoses)
-        elif tokenizer == "words":
-            self._split, self._join = word_tokenizer(language)
-        elif tokenizer == "character":
-            self._split, self._join = _characters, _sentence_of_characters
+        self._split, self._join = tokenizer_of(tokenizer, language, sacremoses)
         self._segment = segmenter(self.bpe_codes) if self.bpe_codes else None
         self._spaces: Container[str] | None = None  # that a model knows
 
@@ -151,58 +133,6 @@ class PlainText:
 def sentences_in(line: str) -> list[str]:
     """Split a line after a mark that ends a sentence if another sentence seems to follow."""
     return _BETWEEN_SENTENCES.split(line)
-
-
-def word_tokenizer(language: str) -> tuple[Split, Join]:
-    """Return functions that split a sentence into words and punctuation marks, and join them again.
-
-    The rules are simpler than Moses', and also take text that is split already: a word is
-    letters and digits, with hyphens and apostrophes inside. The English 's and the elided words of
-    French (l', qu') stand alone, as in the quickstart's corpus. Every apostrophe becomes "'".
-    """
-    alone = {"en": r"'s\b", "fr": r"\b(?:[cdjlmnst]|\w*qu)'"}.get(language, r"(?!)")
-    word = re.compile(rf"{alone}|\w+(?:[-'](?!s\b)\w+)*|[^\w\s]", re.IGNORECASE)
-    # French has a space before the marks of two parts.
-    close = {"fr": ".,)", "en": ".,;:?!)'"}.get(language, ".,;:?!)")
-
-    def split(sentence: str) -> list[str]:
-        return word.findall(sentence.replace("’", "'"))
-
-    def join(words: Sequence[str]) -> str:
-        text = ""
-        for before, word in zip(["", *words], words, strict=False):
-            tight = not before or before == "(" or word[0] in close
-            tight = tight or (language == "fr" and before.endswith("'"))
-            text += word if tight else f" {word}"
-        return text
-
-    return split, join
-
-
-def _moses_tokenizer(language: str, sacremoses: str | None) -> tuple[Split, Join]:
-    """Return Moses' functions; a warning says that another version split the training text."""
-    from sacremoses import MosesDetokenizer, MosesTokenizer
-
-    if sacremoses not in (None, version("sacremoses")):
-        logger.warning(
-            "the %s text of the training was split into tokens by sacremoses %s, and %s is "
-            "installed: tokens may differ from those that the model has learned",
-            *(language, as_text(sacremoses, 20), version("sacremoses")),
-        )
-    moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
-    return (
-        lambda sentence: moses.tokenize(sentence, escape=False),
-        lambda words: inverse.detokenize(words, unescape=False),
-    )
-
-
-def _characters(sentence: str) -> list[str]:
-    """Split into what a reader calls characters: accents and vowel signs stay on their letters."""
-    return regex.findall(r"\X", SPACE.join(sentence.split()))
-
-
-def _sentence_of_characters(characters: Sequence[str]) -> str:
-    return " ".join("".join(characters).replace(SPACE, " ").split())
 
 
 def segmenter(path: Path) -> Callable[..., list[str]]:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 from fairseq_rnnsearch.checks import at_least
 from fairseq_rnnsearch.errors import option_of
+from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
-_TOKENIZERS = "reversible moses space character"
+_TOKENIZERS = " ".join(TOKENIZERS)
 
 
 def _setting(default: Any, meaning: str, **of_argparse: Any) -> Any:

@@ -22,7 +22,8 @@ from parallel_text import LANGUAGES, Block, Progress, new_sides, ordered_map, re
 
 from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.text.plain_text import TOKENIZERS, PlainText
+from fairseq_rnnsearch.text.plain_text import PlainText
+from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
 RESERVED = frozenset(["<s>", "</s>", "<pad>"])
 
