@@ -148,7 +148,7 @@ def test_a_run_that_is_over_is_named(monkeypatch, updates, hours, runs, limits, 
     most, most_hours, longest = limits
     trainer = SimpleNamespace(
         get_num_updates=lambda: updates,
-        hours_before=hours,
+        _previous_training_time=3600 * hours,
         cfg=SimpleNamespace(
             optimization=SimpleNamespace(max_update=most, stop_time_hours=most_hours),
             checkpoint=SimpleNamespace(patience=longest),

@@ -400,9 +400,9 @@ def test_what_a_work_folder_may_be(tmp_path):
         pass
     work.remember({"HIDDEN": "24", "SEED": "1"})
     work.remember({"HIDDEN": "24", "SEED": "1"})
-    work.remember({"HIDDEN": "24", "SEED": "1", "NEWER": "1"})
+    work.check({"HIDDEN": "24", "SEED": "1", "NEWER": "1"})
     with pytest.raises(UserError, match="settings, now HIDDEN=25 instead of 24: name another"):
-        work.remember({"HIDDEN": "25", "SEED": "1"})
+        work.check({"HIDDEN": "25", "SEED": "1"})
 
 
 def test_a_step_that_fills_the_disk_is_named(tmp_path):

@@ -369,7 +369,7 @@ def test_a_folder_means_its_best_checkpoint_if_there_is_one(learned, tmp_path):
     with pytest.raises(UserError, match="Is a directory"):
         load(tmp_path, learned.corpus.data)
     (tmp_path / "config.json").touch()  # half of an exported model
-    with pytest.raises(UserError, match=r"not a complete model: it lacks model\.safetensors"):
+    with pytest.raises(UserError, match=r"holds no model: neither model\.safetensors nor a check"):
         load(tmp_path)
     for name in ("a", "b"):
         (tmp_path / "trained/checkpoints" / name).mkdir(parents=True)

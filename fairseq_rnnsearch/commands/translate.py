@@ -11,11 +11,12 @@ CHECKPOINT may also be a folder, such as the work folder of a recipe.
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,14 +49,19 @@ INTERRUPTED = 130  # the exit status after SIGINT, as in shells
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; Ctrl-C ends it with `INTERRUPTED`."""
     show_warnings()
-    options = _options(arguments)
+    options = _parser().parse_intermixed_args(arguments)
+    with usage():  # before torch is imported
+        formats = parse_formats(options.heatmap_format)
+        samples = parse_samples(options.heatmap_samples)
     try:
-        _translate(options)
+        _translate(options, formats, samples)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
 
 
-def _translate(options: argparse.Namespace) -> None:
+def _translate(
+    options: argparse.Namespace, formats: Sequence[str], samples: Container[int]
+) -> None:
     with starting():
         from fairseq_rnnsearch.commands.loading import load  # and torch, which --help goes without
 
@@ -65,7 +71,6 @@ def _translate(options: argparse.Namespace) -> None:
     is_typed = "-" in options.files and sys.stdin.isatty()
     if is_typed:
         print("Type a sentence, and Enter; Ctrl-D ends.", file=sys.stderr)
-    formats = parse_formats(options.heatmap_format)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_redirect_tqdm())
@@ -77,7 +82,7 @@ def _translate(options: argparse.Namespace) -> None:
         if not is_typed:  # where each line is a text of its own
             stack.enter_context(model.as_one_text())
         try:
-            drawn = _print_translations(model, options, gallery)
+            drawn = _print_translations(model, options, gallery, samples)
         except KeyboardInterrupt:
             if is_typed:
                 stack.close()  # draw: many users end their input in this way
@@ -87,10 +92,13 @@ def _translate(options: argparse.Namespace) -> None:
 
 
 def _print_translations(
-    model: "Translator", options: argparse.Namespace, gallery: Gallery | None
+    model: "Translator",
+    options: argparse.Namespace,
+    gallery: Gallery | None,
+    samples: Container[int],
 ) -> int:
     """Print the translations of all lines, and return the number of drawn ones."""
-    samples, drawn = parse_samples(options.heatmap_samples), 0
+    drawn = 0
     translations = (
         translation
         for lines in _batches(options)
@@ -129,14 +137,11 @@ def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
     with tqdm(desc="translating", unit="line", file=sys.stderr, disable=not is_shown) as progress:
         for file in options.files:
             counts = itertools.chain([options.batch_size], itertools.repeat(later))
-            is_typed = file == "-" and sys.stdin.isatty()
-            for lines in line_batches(file, counts, _prompt if is_typed else lambda: None):
+            prompt = "> " if file == "-" and sys.stdin.isatty() else ""
+            show_prompt = functools.partial(print, prompt, end="", file=sys.stderr, flush=True)
+            for lines in line_batches(file, counts, show_prompt):
                 yield lines
                 progress.update(len(lines))
-
-
-def _prompt() -> None:
-    print("> ", end="", file=sys.stderr, flush=True)
 
 
 def _shown(number: int, translation: "Translation", options: argparse.Namespace) -> str:
@@ -154,20 +159,6 @@ def _shown(number: int, translation: "Translation", options: argparse.Namespace)
     return "\n".join(f"{number + 1}\t{one.score:.4f}\t{show(one.text)}{mark}" for one in best)
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read and check the options, before torch is imported.
-
-    Raises:
-        UserError: naming the option.
-    """
-    options = _parser().parse_intermixed_args(arguments)
-    with usage():
-        parse_formats(options.heatmap_format)
-        parse_samples(options.heatmap_samples)
-    options.files = options.files or ["-"]
-    return options
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-translate", __doc__)
     parser.add_argument(
@@ -178,6 +169,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "files",
         nargs="*",
+        default=["-"],
         metavar="FILE",
         help="text with one sentence per line; - is standard input (default: -)",
     )

@@ -106,14 +106,13 @@ def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Ten
 
 def model_config(state: Mapping[str, Tensor]) -> RNNSearchConfig:
     """Return the configuration whose model has parameters of these shapes."""
-    encoder, decoder = "encoder", "decoder"
     return RNNSearchConfig(
-        encoder_embed_dim=state[f"{encoder}.embedding.weight"].size(1),
-        encoder_hidden_size=state[f"{encoder}.forward_unit.recurrent_proposed"].size(0),
-        decoder_embed_dim=state[f"{decoder}.embedding.weight"].size(1),
-        decoder_hidden_size=state[f"{decoder}.unit.recurrent_proposed"].size(0),
-        attention_size=state[f"{decoder}.alignment_model.energy_weight"].size(0),
-        maxout_size=state[f"{decoder}.output.inner_weight"].size(1),
+        encoder_embed_dim=state["encoder.embedding.weight"].size(1),
+        encoder_hidden_size=state["encoder.forward_unit.recurrent_proposed"].size(0),
+        decoder_embed_dim=state["decoder.embedding.weight"].size(1),
+        decoder_hidden_size=state["decoder.unit.recurrent_proposed"].size(0),
+        attention_size=state["decoder.alignment_model.energy_weight"].size(0),
+        maxout_size=state["decoder.output.inner_weight"].size(1),
         output_layer="factorised",
     )
 

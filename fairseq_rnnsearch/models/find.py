@@ -56,10 +56,7 @@ def find_model(place: str | os.PathLike[str]) -> Path:
                 raise UserError(f"{place} holds several models: name one of {listed}")
             if models:
                 return models[0]
-    raise UserError(
-        f"{place}: Is a directory and not a complete model: it lacks {PARAMETERS}, and "
-        "checkpoint_best.pt too"
-    )
+    raise UserError(f"{place} holds no model: neither {PARAMETERS} nor a checkpoint_best.pt")
 
 
 def find_beside(checkpoint: str, name: str) -> Path | None:

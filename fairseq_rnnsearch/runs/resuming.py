@@ -249,7 +249,7 @@ def start_or_resume(
     _step_schedule(cfg, trainer, extra_state, iterator)
     if met := _reason_to_stop(trainer):
         logger.info(f"Stopping training due to {met}")
-        trainer.train_no_further()
+        trainer.cfg.optimization.max_epoch = -1  # ends the program's loop before it begins
     trainer.stop_request.listen()
     return extra_state, iterator
 
@@ -326,7 +326,8 @@ def _reason_to_stop(trainer: Trainer) -> str | None:
     updates, most = trainer.get_num_updates(), trainer.cfg.optimization.max_update
     if most and updates >= most:
         return f"num_updates: {updates} >= max_update: {most}"
-    hours, most_hours = trainer.hours_before, trainer.cfg.optimization.stop_time_hours
+    hours = trainer._previous_training_time / 3600
+    most_hours = trainer.cfg.optimization.stop_time_hours
     if 0 < most_hours < hours:
         return f"cumulative_training_time: {hours} > stop_time_hours: {most_hours} hour(s)"
     limit, runs = trainer.cfg.checkpoint.patience, patience_count().get("num_runs", 0)

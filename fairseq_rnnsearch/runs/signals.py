@@ -97,18 +97,14 @@ def checkpoint_then_stop(
         cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
     )
     if not should_stop and trainer.stop_request.of_all(trainer):
-        if trainer.saved_at != trainer.get_num_updates():
-            _save_last(cfg.checkpoint, trainer, epoch_itr)
+        if trainer.saved_at != trainer.get_num_updates():  # without a validation
+            also_last = {"no_last_checkpoints": False}  # in a copy: it is not what was asked
+            to_save = OmegaConf.merge(cfg.checkpoint, also_last)
+            checkpoint_utils.save_checkpoint(to_save, trainer, epoch_itr, None)
         if not end_of_epoch:
             end_training(trainer)
-        trainer.end_after_the_report()
+        trainer.is_ending = True
     return losses, should_stop
-
-
-def _save_last(cfg, trainer: Trainer, epoch_itr) -> None:
-    """Save ``checkpoint_last.pt`` without a validation, also under --no-last-checkpoints."""
-    cfg = OmegaConf.merge(cfg, {"no_last_checkpoints": False})  # a copy: it is not what was asked
-    checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
 
 
 def end_training(trainer: Trainer) -> NoReturn:

@@ -121,6 +121,8 @@ class ResumableTrainer(Trainer):
     Attributes:
         stop_request: the signal that this process has received.
         saved_at: the update of the last checkpoint, or None if there is none yet.
+        is_ending: whether to end because of a signal, after the report of the epoch that has just
+            been saved.
     """
 
     def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
@@ -128,7 +130,7 @@ class ResumableTrainer(Trainer):
         check_configuration(cfg)
         self.stop_request = StopRequest()
         self.saved_at: int | None = None
-        self._is_ending = False
+        self.is_ending = False
         self._keeps_rate = False
         self._norm: Tensor | None = None
         self._unlogged: list[CopiedNumbers] = []
@@ -253,11 +255,6 @@ class ResumableTrainer(Trainer):
                 "begins the new one"
             )
 
-    @property
-    def hours_before(self) -> float:
-        """The hours of this training before this start, the same in all processes."""
-        return self._previous_training_time / 3600
-
     def _load_plateau(self, is_judged_anew: bool) -> None:
         if self._optim_history and isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
             if is_judged_anew:
@@ -345,7 +342,7 @@ class ResumableTrainer(Trainer):
 
     def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
         """Step the schedule at the end of an epoch; end here if a signal has asked for it."""
-        if self._is_ending:
+        if self.is_ending:
             end_training(self)
         return None if self._keeps_rate else super().lr_step(epoch, val_loss)
 
@@ -360,16 +357,6 @@ class ResumableTrainer(Trainer):
     def get_valid_iterator(self, *args, **options) -> EpochBatchIterator:
         """See ``get_train_iterator``."""
         return _without_keeping(super().get_valid_iterator(*args, **options))
-
-    # --- ending ---------------------------------------------------------------------------------
-
-    def end_after_the_report(self) -> None:
-        """End because of a signal, after the report of the epoch that has just been saved."""
-        self._is_ending = True
-
-    def train_no_further(self) -> None:
-        """Let the program's loop over epochs end before it begins."""
-        self.cfg.optimization.max_epoch = -1
 
 
 def _check_order(model: object, trained_with: str | None) -> None:

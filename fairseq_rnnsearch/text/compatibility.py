@@ -16,6 +16,8 @@ from fairseq_rnnsearch.text.plain_text import FILE_NAME, settings_of
 
 ADVICE = ": give the data folder (or dict files) that it was trained with, and the same languages"
 
+_SUBJECTS = {"language": "language is", "sha256": "dictionary has", "text": "text has"}
+
 Sides = dict[str, dict[str, Any]]  # what is known of the source and of the target
 
 
@@ -64,31 +66,22 @@ def check(
     for side, ours in here.items():
         theirs = there.get(side)
         theirs = theirs if isinstance(theirs, dict) else {}
-        for fact in ("language", "sha256", "text"):
+        for fact in _SUBJECTS:
             is_known = fact in ours and fact in theirs
             if ours.get(fact) == theirs.get(fact) or not (complete or is_known):
                 continue
+            said, their_said = (_said(fact, known) for known in (ours, theirs))
+            differs = ", other words or in another order" if said == their_said else ""
             raise UserError(
-                f"the {side} {_said(fact, ours)} ({where}), but {other} "
-                f"{_difference(fact, ours, theirs)}{advice}"
+                f"the {side} {_SUBJECTS[fact]} {said} ({where}), but {other} {their_said}{differs}"
+                f"{advice}"
             )
 
 
-def _said(fact: str, ours: dict[str, Any]) -> str:
+def _said(fact: str, known: dict[str, Any]) -> str:
     if fact == "sha256":
-        return f"dictionary has {ours['symbols']} symbols"
-    return f"language is {ours[fact]}" if fact == "language" else f"text has {_rules(ours)}"
-
-
-def _difference(fact: str, ours: dict[str, Any], theirs: dict[str, Any]) -> str:
-    if fact == "sha256":
-        is_longer = theirs.get("symbols") != ours["symbols"]
-        return f"{theirs.get('symbols')} symbols" if is_longer else "other words or another order"
-    return str(theirs.get(fact)) if fact == "language" else _rules(theirs)
-
-
-def _rules(known: dict[str, Any]) -> str:
-    return known.get("text", f"no {FILE_NAME}")
+        return f"{known.get('symbols')} symbols"
+    return str(known.get(fact, f"no {FILE_NAME}"))
 
 
 def _rules_of_text(folder: Path, language: str, changes: Mapping[str, Any]) -> str | None:

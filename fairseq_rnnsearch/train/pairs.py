@@ -250,16 +250,15 @@ def _reasons(pairs: Pairs) -> str:
 
 def show(corpus: Pairs, splits: dict[str, list[Pair]], texts: dict[str, Text]) -> None:
     """Print what the corpus holds, what is left out and why, and how it is split."""
-    say = [f"{pluralize(corpus.read, 'pair')} read"]
-    if any(corpus.left_out.values()):
-        say.append(_reasons(corpus))
-    say += corpus.notes
-    for language, text in texts.items():
-        say.append(f"{language}: {pluralize(text.words, 'word')}")
-    say.append(
-        ", ".join(f"{name}: {pluralize(len(pairs), 'pair')}" for name, pairs in splits.items())
-    )
-    print("\n".join(f"  {line}" for line in say), file=sys.stderr)
+    parts = (f"{name}: {pluralize(len(pairs), 'pair')}" for name, pairs in splits.items())
+    lines = [
+        f"{pluralize(corpus.read, 'pair')} read",
+        *([_reasons(corpus)] if any(corpus.left_out.values()) else []),
+        *corpus.notes,
+        *(f"{language}: {pluralize(text.words, 'word')}" for language, text in texts.items()),
+        ", ".join(parts),
+    ]
+    print(*(f"  {line}" for line in lines), sep="\n", file=sys.stderr)
 
 
 def write_parts(parts: Parts, languages: tuple[str, str], out: Path) -> None:

@@ -41,14 +41,6 @@ class Step(NamedTuple):
     output: Path | None = None
 
 
-class _Interrupted(Exception):
-    """A signal ended a program."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__()
-        self.number = number
-
-
 class Work:
     """The folder for all output; `locked` creates it.
 
@@ -107,12 +99,7 @@ class Work:
                 )
 
     def remember(self, settings: Mapping[str, str]) -> None:
-        """Write settings that cannot be changed in this folder.
-
-        Raises:
-            UserError: as `check`.
-        """
-        self.check(settings)
+        """Write settings that cannot be changed in this folder, once."""
         if not self._settings.exists():
             lines = (f"{name}={value}\n" for name, value in settings.items())
             write_text(self._settings, "".join(lines))
@@ -132,9 +119,9 @@ class Work:
                 with replacing(step.output, may_be_folder=True, durable=True) as unfinished:
                     step.make(unfinished)
             stamp.touch()
-        except (KeyboardInterrupt, _Interrupted) as interrupted:
+        except KeyboardInterrupt as interrupted:
             log(f'step "{step.name}" is unfinished; run again to go on')
-            sys.exit(128 + getattr(interrupted, "number", signal.SIGINT))
+            sys.exit(128 + (*interrupted.args, signal.SIGINT)[0])
         log(f"{step.name}: done in {time.monotonic() - start:.0f} s")
 
     def link(self, name: str, target: Path) -> None:
@@ -159,6 +146,7 @@ class Work:
                 runs.
 
         Raises:
+            KeyboardInterrupt: a signal ended the program; it has the signal's number.
             UserError: the program failed; the end of its log has been shown.
         """
         path = self.folder / "logs" / f"{name}.log"
@@ -180,9 +168,9 @@ class Work:
                     show(line.decode(errors="replace").rstrip("\n"))
             status = child.wait()
         if status - 128 in _SIGNALS:
-            raise _Interrupted(status - 128)  # sent to the program alone
+            raise KeyboardInterrupt(status - 128)  # sent to the program alone
         if not status and b"Stopped by SIGUSR1" in path.read_bytes()[-500:]:
-            raise _Interrupted(signal.SIGUSR1)  # no error of a training, and not its end
+            raise KeyboardInterrupt(signal.SIGUSR1)  # no error of a training, and not its end
         if status:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             print(*map(as_text, lines[-_SHOWN:]), sep="\n", file=sys.stderr)
@@ -201,7 +189,7 @@ def _passing_signals_on() -> Iterator[list[subprocess.Popen[bytes]]]:
     A signal that is ignored, such as SIGHUP below nohup, stays so.
 
     Raises:
-        _Interrupted: at the end of the block, if there was a signal.
+        KeyboardInterrupt: at the end of the block, if there was a signal.
     """
     children: list[subprocess.Popen[bytes]] = []
     received: list[int] = []
@@ -219,4 +207,4 @@ def _passing_signals_on() -> Iterator[list[subprocess.Popen[bytes]]]:
         for number, handler in before.items():
             signal.signal(number, handler)
     if received:
-        raise _Interrupted(received[0])
+        raise KeyboardInterrupt(received[0])
