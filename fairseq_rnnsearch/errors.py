@@ -194,12 +194,12 @@ def warn_and_continue(missing: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        if next(_times_seen(missing)) == 0:
+        if next(_times_asked(missing)) == 0:
             said = user_error(problem) or reason(problem)
             logger.warning(f"{missing}: {said}; training goes on")
 
 
 @functools.cache
-def _times_seen(missing: str) -> Iterator[int]:
+def _times_asked(missing: str) -> Iterator[int]:
     """Count from 0 for each, in this process."""
     return itertools.count()

@@ -138,23 +138,6 @@ class _AsText(logging.Formatter):
         return as_text(super().format(record))
 
 
-_PACKAGE = Path(__file__).parents[1]
-_formatted = warnings.formatwarning
-
-
-def _format_warning(
-    message: Warning | str,
-    category: type[Warning],
-    filename: str,
-    lineno: int,
-    line: str | None = None,
-) -> str:
-    """Write a warning of this package in one line, as its other messages are written."""
-    if category is UserWarning and Path(filename).is_relative_to(_PACKAGE):
-        return f"fairseq_rnnsearch: warning: {as_text(str(message))}\n"
-    return _formatted(message, category, filename, lineno, line)
-
-
 def show_warnings() -> None:
     """Show only warnings, each in one line.
 
@@ -163,6 +146,5 @@ def show_warnings() -> None:
     handler = logging.StreamHandler()
     handler.setFormatter(_AsText("fairseq_rnnsearch: warning: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    warnings.formatwarning = _format_warning
     # fairseq's import calls functions that torch has deprecated
     warnings.filterwarnings("ignore", r"`torch\.jit\.", FutureWarning)

@@ -12,7 +12,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import import_user_module, split_paths
 
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
-from fairseq_rnnsearch.errors import UserError, reason
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_beside
 from fairseq_rnnsearch.models.folder import LoadedModels
 from fairseq_rnnsearch.network import TranslationModel
@@ -48,12 +48,7 @@ def read_models(
     models: list[torch.nn.Module] = []
     its_task, described, given_data = None, [], changes.get("data")
     if user_dir is not None:
-        if not Path(user_dir).is_dir() or not user_dir:
-            raise UserError(f"user_dir {user_dir!r}: must be a folder of Python modules")
-        try:
-            import_user_module(Namespace(user_dir=user_dir))
-        except Exception as problem:  # whatever is wrong in somebody's file
-            raise UserError(f"user_dir {user_dir}: {reason(problem)}") from problem
+        import_user_module(Namespace(user_dir=user_dir))
     with patches.reading_as_data():
         for path in paths:
             state = read_checkpoint(path)
