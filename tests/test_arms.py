@@ -14,7 +14,6 @@ from models import (
     batch_of,
     build_model,
     cost_of,
-    padded,
     random_model,
     score,
     talker,
@@ -115,19 +114,6 @@ def test_lstm_units_equal_the_oracle(options):
             assert_slope(gradient, part, cost, name)
 
 
-def test_an_encoder_of_lstm_units_equals_torch_s():
-    model, theirs = random_model(**LSTM), torch.nn.LSTM(4, 5, bidirectional=True).double()
-    network, weights = model.encoder, []
-    for unit in (network.forward_unit, network.backward_unit):
-        weights += [unit.input_weight, unit.recurrent_weight, unit.input_bias, 0 * unit.input_bias]
-    theirs.load_state_dict(dict(zip(theirs.state_dict(), weights, strict=True)))
-    for tokens in (padded(SOURCES), padded(SOURCES, left=True)):
-        found = model.encoder(tokens).source.annotations
-        for row, words, source in zip(found, tokens, SOURCES, strict=True):
-            expected, _ = theirs(network.embedding(torch.tensor(source)))
-            assert_close(row[words.ne(PAD)], expected, **EXACT)
-
-
 def test_lstm_units_start_by_the_table_of_appendix_b1():
     model = build_model(**LSTM)
     for unit in map(model.get_submodule, SIDES):
@@ -208,21 +194,6 @@ def test_beam_search_equals_scoring_of_whole_translations(order, kind, most):
         for one, n in zip(beam, best, strict=True):
             alpha = one["attention"].T[:, : len(x)].double()
             assert_close(alpha, scored[n][1], rtol=0, atol=1e-6)  # float32
-
-
-@KINDS
-def test_alignment_models_with_a_state_learn(kind):
-    torch.manual_seed(1)
-    model = build_model(kind=kind)
-    before = model.get_parameter(F).detach().clone()
-    optimizer, costs = torch.optim.Adam(model.parameters(), lr=0.03), []
-    for _ in range(30):
-        optimizer.zero_grad()
-        costs.append(cost_of(score(model, SOURCES, TARGETS), TARGETS))
-        costs[-1].backward()
-        optimizer.step()
-    assert costs[-1] < 0.7 * costs[0]
-    assert not torch.equal(model.get_parameter(F), before)
 
 
 # --- general and dot: the authors' arrays, but another a ------------------------------------------

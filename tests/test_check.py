@@ -1,7 +1,6 @@
 """`rnnsearch-check`: faults planted in other code are named, and faithful code is not accused."""
 
 import itertools
-import re
 import sys
 from pathlib import Path
 
@@ -18,7 +17,6 @@ from fairseq_rnnsearch import check
 from fairseq_rnnsearch.conformance.__main__ import imported, main
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS, parameters
 from fairseq_rnnsearch.conformance.catalogue import CATALOGUE
-from fairseq_rnnsearch.conformance.given_code import Layout
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
 from fairseq_rnnsearch.errors import UsageError, UserError
 
@@ -509,24 +507,8 @@ def test_weights_without_a_name_are_not_taken_for_energies():
     assert part.ok and list(part.errors) == ["weights", "context", "state"]
 
 
-def test_sentences_with_time_first():
-    def sentence(x, mask, y, y_mask):
-        assert len(x) == len(mask) == 8 and len(y) == len(y_mask) == 9
-        return VariantModel(parameters(), {}).sentence(x.T, mask.T, y.T, y_mask.T)
-
-    (part,) = check(sentence).parts
-    assert part.ok and part.layout == Layout(time_first=True)
-
-
 def test_every_entry_is_listed_and_explained(capsys):
     listed = command(capsys, "--list")[1]
     assert [line.split()[0] for line in listed.splitlines()] == [one.name for one in CATALOGUE]
     for entry in CATALOGUE:
         assert entry.paper in command(capsys, "--explain", entry.name)[1]
-
-
-def test_figures_of_effects_are_those_of_the_ablations():
-    measured = (ROOT / "recipes" / "ablations" / "README.md").read_text()
-    for entry in CATALOGUE:
-        for figure in re.findall(r"\d+\.\d", entry.effect):
-            assert figure in measured, (entry.name, figure)

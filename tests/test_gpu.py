@@ -13,7 +13,6 @@ import torch
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRScheduleConfig
-from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from models import (
     EOS,
@@ -57,11 +56,11 @@ def test_it_refuses_what_cuda_refuses_and_counts():
         assert isinstance(x + torch.tensor(1.0), OnDevice)
         assert not counts.waits
         for ask in (lambda: x[0, 0].item(), lambda: bool(x[0, 0]), x.tolist, lambda: x[x > 2]):
-            before = counts.waits.total()
+            before = counts.waits
             ask()
             x.to("cpu", non_blocking=True)
             torch.zeros(3, device=DEVICE).copy_(torch.ones(3))
-            assert counts.waits.total() == before + 1
+            assert counts.waits == before + 1
 
 
 # --- updates --------------------------------------------------------------------------------------
@@ -69,13 +68,11 @@ def test_it_refuses_what_cuda_refuses_and_counts():
 
 @pytest.fixture(autouse=True)
 def fused_adadelta(monkeypatch):
-    """A stand-in for what Triton does, which test_interpreted.py has; norms of gradients."""
-    norms = []
+    """A stand-in for what Triton does, which test_interpreted.py has."""
 
     def update(rows, group, sound, factor):
         rho, eps = group["rho"], group["eps"]
         for parameter, gradient, square_avg, acc_delta in rows:
-            norms.append(gradient.norm())
             g = gradient if factor is None else gradient * factor
             e_g = rho * square_avg + (1 - rho) * g * g
             delta = (acc_delta + eps).sqrt() / (e_g + eps).sqrt() * g
@@ -91,7 +88,6 @@ def fused_adadelta(monkeypatch):
     monkeypatch.setattr(one_pass, "runs_triton", lambda tensor: tensor.device.type != "cpu")
     monkeypatch.setitem(sys.modules, "fairseq_rnnsearch.plugin.fused_adadelta", stand_in)
     monkeypatch.setattr(plugin, "fused_adadelta", stand_in, raising=False)
-    return norms
 
 
 def criterion_of(model, task=None):
@@ -146,27 +142,12 @@ def test_updates_are_those_of_a_cpu_and_wait_for_nothing(name, left):
     optimizer, its_own = adadelta(model), adadelta(there)
     for _ in range(2):
         found = update(model, batch, optimizer, **costs)
+        assert found[1] > 1  # so that clipping shows
         with pretending() as counts:
             found_there = update(there, on_device(batch), its_own, **costs)
             assert not counts.waits, counts
         assert_close([numbers(x) for x in found_there], [*map(torch.detach, found)], **CLOSE)
     assert_close(parameters(there), parameters(model), **CLOSE)
-
-
-@pytest.mark.parametrize("nonfinite", ["skip", "shrink"])
-def test_an_update_clips_as_it_reads(nonfinite, fused_adadelta):
-    """Gradients are read once for it, and are not written."""
-    batch, model = batch_of(SOURCES, TARGETS), lively()
-    there = move(copy.deepcopy(model))
-    optimizer, its_own = (adadelta(one, nonfinite=nonfinite) for one in (model, there))
-    for _ in range(2):
-        fused_adadelta.clear()
-        _, norm, *_ = update(model, batch, optimizer)
-        with pretending():
-            update(there, on_device(batch), its_own)
-        assert norm > 2  # so that clipping shows
-        assert_close(parameters(there), parameters(model), **CLOSE)
-        assert_close(numbers(torch.stack(fused_adadelta)).norm(), norm, **CLOSE)
 
 
 def test_a_model_trained_with_tf32_runs_everywhere():
@@ -182,7 +163,7 @@ def trainer_of(model, folder, on=None, optimizer=None, **common):
     """Our trainer with a model on a device, as fairseq's command makes it."""
     cfg = OmegaConf.structured(FairseqConfig)
     OmegaConf.set_struct(cfg, False)
-    cfg.common.update({"cpu": True, "log_interval": 4} | common)
+    cfg.common.update({"cpu": True} | common)
     cfg.optimization.update({"clip_norm": 1.0, "lr": [1.0]})
     cfg.checkpoint.save_dir = str(folder)
     parts = {
@@ -223,12 +204,12 @@ def without_times(logged):
 def test_the_trainer_waits_once_a_log_interval(tmp_path):
     model, waits = lively(), []
     there = copy.deepcopy(model)
-    expected = train(trainer_of(model, tmp_path), 9)
+    expected = train(trainer_of(model, tmp_path, log_interval=2), 5)
     metrics.reset()
     with pretending() as counts:
-        trainer = trainer_of(there, tmp_path, DEVICE)
-        train(trainer, 9, each=lambda: waits.append(counts.waits.total()))
-        assert [b - a for a, b in itertools.pairwise(waits)] == [0, 0, 1, 0, 0, 0, 1, 0]
+        trainer = trainer_of(there, tmp_path, DEVICE, log_interval=2)
+        train(trainer, 5, each=lambda: waits.append(counts.waits))
+        assert [b - a for a, b in itertools.pairwise(waits)] == [1, 0, 1, 0]
         trainer.log_updates()
         found = metrics.get_smoothed_values("train")
     assert without_times(found) == pytest.approx(without_times(expected), abs=2e-3)
@@ -302,25 +283,10 @@ def searched(model, sample, kind, options):
     words, models = model.decoder.dictionary, [model] * options.pop("models", 1)
     if kind is SequenceScorer:
         return SequenceScorer(words).generate(models, sample)
-    if kind in (SequenceGenerator, StepwiseGenerator):
+    if kind is StepwiseGenerator:
         options |= {"max_len_a": 0, "max_len_b": 12}
     search = kind(models, words, beam_size=4, **options)
     return search.generate(models, sample, prefix_tokens=prefix)
-
-
-@pytest.mark.parametrize("is_rounded", [False, True])
-def test_a_search_in_bfloat16_steps_in_bfloat16(is_rounded):
-    """On a GPU the plain kernels are asked for steps, outside of what enables autocast."""
-    model = lively(kernels="reference", compute_dtype="bfloat16").eval()
-    if is_rounded:
-        model.round_matrices()
-    batch, found = batch_of(SOURCES, TARGETS), []
-    for kind in (SequenceGenerator, StepwiseGenerator):
-        with torch.no_grad():
-            beams = searched(model, batch, kind, {})
-        found.append([(x["tokens"].tolist(), float(x["score"])) for beam in beams for x in beam])
-    assert [x[0] for x in found[0]] == [x[0] for x in found[1]]
-    assert [x[1] for x in found[0]] == pytest.approx([x[1] for x in found[1]], abs=1e-6)
 
 
 @pytest.mark.parametrize("order", cases(ORDERS, "program"))
@@ -341,7 +307,7 @@ def test_searches_find_what_a_cpu_finds(name, order, monkeypatch):
         steps.clear()
         with pretending() as counts:
             found = searched(move(there), on_device(batch), kind, options)
-            waits = counts.waits.total()
+            waits = counts.waits
     for theirs, ours in zip(expected, found, strict=True):
         for one, other in zip(theirs, ours, strict=True):
             assert one["tokens"].tolist() == numbers(other["tokens"]).tolist()

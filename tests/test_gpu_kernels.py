@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from models import EOS, PAD, SOURCES, TARGETS, padded, previous, random_model
-from test_kernels import CASES
+from test_kernels import CASES, outputs_and_gradients
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import BACKENDS
@@ -45,25 +45,12 @@ class Stub:
             place.copy_(result)
 
 
-def gradients_and_results(function, call, tensors, dtype=torch.float64):
-    leaves = [x.detach().clone().to(dtype).requires_grad_() for x in tensors]
-    found = call(function, *leaves)
-    found = found if isinstance(found, tuple) else (found,)
-    draw = torch.Generator().manual_seed(0)
-    weights = [torch.randn(x.shape, generator=draw, dtype=torch.float64) for x in found]
-    pairs = zip(found, weights, strict=True)
-    total = sum((x * weight).sum() for x, weight in pairs if x.requires_grad)
-    gradients = torch.autograd.grad(total, leaves, allow_unused=True)
-    missing = zip(gradients, leaves, strict=True)
-    gradients = [torch.zeros_like(leaf) if x is None else x for x, leaf in missing]
-    return [x.detach().double() for x in (*found, *gradients)]
-
-
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("cost")])
 def test_costs_and_gradients_are_the_references(name):
-    kind, call, tensors = CASES[name]
-    expected = gradients_and_results(getattr(BACKENDS["reference"], kind), call, tensors)
-    found = gradients_and_results(getattr(BACKENDS["gpu"], kind), call, tensors)
+    expected, found = (
+        outputs_and_gradients(BACKENDS[backend], CASES[name], torch.float64)
+        for backend in ("reference", "gpu")
+    )
     assert_close(found, expected, rtol=0, atol=1e-10)
 
 

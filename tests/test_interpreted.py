@@ -12,8 +12,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from test_gpu_kernels import gradients_and_results
-from test_kernels import CASES, SMALL, randn
+from test_kernels import CASES, SMALL, outputs_and_gradients, randn
 from torch.testing import assert_close
 
 tl = pytest.importorskip("triton.language", reason="triton is not installed: pip install .[gpu]")
@@ -72,10 +71,9 @@ def interpreted(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", CASES)
 def test_each_function_equals_the_reference(name):
-    kind, call, tensors = CASES[name]
-    expected = gradients_and_results(getattr(REFERENCE, kind), call, tensors)
+    expected = outputs_and_gradients(REFERENCE, CASES[name], torch.float64)
     for dtype, close in TYPES + (EXACT if name in SMALL else ()):
-        found = gradients_and_results(getattr(GPU, kind), call, tensors, dtype)
+        found = outputs_and_gradients(GPU, CASES[name], dtype)
         assert_close(found, expected, rtol=close, atol=close, msg=f"{{}} in {dtype}".format)
 
 

@@ -10,7 +10,6 @@ from models import (
     SOURCES,
     TARGETS,
     cost_of,
-    dictionary,
     padded,
     previous,
     random_model,
@@ -22,8 +21,7 @@ from torch.testing import assert_close
 from fairseq_rnnsearch import kernels
 from fairseq_rnnsearch.kernels import BACKENDS, Direction, choose
 from fairseq_rnnsearch.kernels.cpu import compiled, operations, output_cost
-from fairseq_rnnsearch.kernels.reference import ReferenceSteps
-from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder, Encoder
+from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 
 fast, reference = BACKENDS["fast"], BACKENDS["reference"]
@@ -168,6 +166,15 @@ def outputs(backend, case, tensors=None):
     return found if isinstance(found, tuple) else (found,)
 
 
+def outputs_and_gradients(backend, case, dtype):
+    """All as float64; zeros for a gradient that is missing."""
+    given = [x.detach().to(dtype).requires_grad_() for x in case[2]]
+    found = outputs(backend, case, given)
+    grads = zip(gradients(found, given), given, strict=True)
+    grads = [torch.zeros_like(x) if gradient is None else gradient for gradient, x in grads]
+    return [x.detach().double() for x in (*found, *grads)]
+
+
 def gradients(found, tensors, only=None):
     """Return the gradients of a sum in which each number of the outputs has a weight of its own.
 
@@ -274,21 +281,18 @@ def test_lower_precisions_lose_no_more_than_the_reference(case, dtype, size):
     There float32 keeps fewer digits of the query's gradient, in which the positions of the source
     cancel each other to the square of their hidden units.
     """
-    exact = [(x.detach() * size).requires_grad_() for x in case[2]]
-    expected = outputs(reference, case, exact)
-    expected = [*expected, *gradients(expected, exact)]
-    error = {}
-    for backend in (reference, fast):
-        given = [x.detach().to(dtype).requires_grad_() for x in exact]
-        found = outputs(backend, case, given)
-        found = [*found, *gradients(found, given)]
-        error[backend] = [
-            0.0 if x is None or y is None else (x.double() - y).norm() / (y.norm() + 1e-30)
-            for x, y in zip(found, expected, strict=True)
+    case = *case[:2], [x.detach() * size for x in case[2]]
+    expected = outputs_and_gradients(reference, case, torch.float64)
+    theirs, ours = (
+        [
+            (x - y).norm() / (y.norm() + 1e-30)
+            for x, y in zip(outputs_and_gradients(backend, case, dtype), expected, strict=True)
         ]
+        for backend in (reference, fast)
+    )
     rounding = torch.finfo(dtype).eps / (size if dtype == torch.float32 else 1)
-    for theirs, ours in zip(error[reference], error[fast], strict=True):
-        assert ours <= 3 * theirs + 8 * rounding
+    for one, other in zip(theirs, ours, strict=True):
+        assert other <= 3 * one + 8 * rounding
 
 
 # --- the whole network ---------------------------------------------------------------------------
@@ -384,6 +388,7 @@ CHOICES = [
     ("gpu", OtherUnit(1, 1).to("meta"), ValueError("not with OtherUnit: use --kernels auto")),
     ("auto", OtherUnit(1, 1), "reference kernels run the encoder "
                               "(--kernels auto: no fast ones for OtherUnit)"),
+    ("auto", OtherModel(1, 1, 1), "no fast ones for OtherModel)"),
     ("reference", unit_on(), "reference kernels run the encoder (--kernels reference)"),
     ("reference", unit_on(dtype=torch.float16), "reference kernels"),
     ("fast", unit_on(), "fast kernels run the encoder (--kernels fast)"),
@@ -431,39 +436,3 @@ def test_kernels_of_another_machine_are_for_its_training_alone():
     with pytest.raises(ValueError, match="--kernels gpu runs on a GPU"):
         network.train().backend  # noqa: B018
     assert network.eval().backend.name == "fast"
-
-
-@torch.no_grad()
-def test_other_equations_are_those_that_run():
-    """Of a unit and an alignment model that no backend was derived for, all is in their classes."""
-    words, padding = torch.tensor([[4, 5, 6, EOS]]), torch.zeros(1, 4, dtype=torch.bool)
-    sizes = {"summary_size": 4, "context_size": 8, "alignment_size": 5, "maxout_size": 2}
-    found = {}
-    for name, given in {
-        "plain": {},
-        "unit": {"unit": OtherUnit},
-        "attention": {"alignment_model": OtherModel},
-    }.items():
-        torch.manual_seed(1)
-        encoder = Encoder(dictionary(9), 3, 4)
-        decoder = Decoder(dictionary(9), 3, 4, **sizes)
-        if unit := given.get("unit"):
-            encoder.forward_unit, encoder.backward_unit = unit(3, 4), unit(3, 4)
-            decoder.unit = unit(3, 4, 8)
-        if model := given.get("alignment_model"):
-            decoder.alignment_model = model(5, 4, 8)
-        for parameter in (*encoder.parameters(), *decoder.parameters()):
-            torch.nn.init.normal_(parameter)
-        source = encoder.encode(words, padding)
-        t, alpha = decoder.teacher_forced(words, source)
-        steps = decoder.steps(source, torch.arange(1))
-        for i in range(4):
-            t_i, alpha_i = steps.step(words[:, i])
-            assert_close(t_i, t[:, i])
-            assert_close(alpha_i, alpha[:, i])
-        found[name] = source.annotations, alpha, not isinstance(steps, ReferenceSteps)
-    annotations, alpha, are_fast = zip(*found.values(), strict=True)
-    assert not torch.allclose(annotations[1], annotations[0])
-    assert torch.equal(annotations[2], annotations[0])
-    assert not torch.allclose(alpha[2], alpha[0])
-    assert are_fast == (True, False, False)

@@ -81,25 +81,6 @@ def test_weights_at_padding_are_zero_and_rows_sum_to_one(left, **options):
     assert_close(weights.sum(-1), torch.ones(4, 5, dtype=torch.float64), **EXACT)
 
 
-def test_rnnencdec_shows_no_alignment():
-    model = random_model(fixed_context=True)
-    assert not model.decoder.has_alignment
-    assert model(padded(SOURCES), None, padded(previous(TARGETS)))[1] == {"attn": None}
-    names = [name for name, _ in model.named_parameters()]
-    assert not [name for name in names if "alignment" in name or "backward" in name]
-    assert model.decoder.unit.context_weight.shape == (21, 5)  # 3 n, the encoder's n
-
-
-def test_features_are_what_the_output_layer_reads():
-    model = random_model()
-    source, target = padded(SOURCES), padded(previous(TARGETS))
-    features, extra = model.decoder(target, model.encoder(source), features_only=True)
-    assert features.shape == (4, 5, 3)
-    found = model.decoder.output_layer(features), extra["attn"][0]
-    logits, expected = model(source, None, target)
-    assert_close(found, (logits, expected["attn"][0]), **EXACT)
-
-
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("options", MODELS)
 def test_recurrences_without_gradients_are_the_same(options, left):

@@ -269,21 +269,14 @@ def test_clipping(clip_norm, factor, dtype, rtol):
     assert params[1][1] > START[1][1]
 
 
-def test_clipping_without_gradients_and_with_some():
+def test_gradients_that_are_none_or_zero_change_nothing():
     params = parameters()
     optimizer, before = build(params), values(params)
-    assert optimizer.clip_grad_norm(1.0) == 0
-    optimizer.step()
-    assert same(values(params), before)
-    params[1].grad = torch.tensor([0.0, 4.0], dtype=torch.float64)
-    assert optimizer.clip_grad_norm(1.0) == 4
-    [only] = clipped(optimizer)
-    assert only.tolist() == [0, pytest.approx(1)]
-    params[1].grad.zero_()
-    before = values(params)
-    assert optimizer.clip_grad_norm(1.0) == 0
-    optimizer.step()
-    assert same(values(params), before)  # no 0 / 0
+    for gradient in (None, torch.zeros(2, dtype=torch.float64)):
+        params[1].grad = gradient
+        assert optimizer.clip_grad_norm(1.0) == 0
+        optimizer.step()
+        assert same(values(params), before)  # no 0 / 0
 
 
 @pytest.mark.parametrize("bad", [0.0, math.nan])
@@ -303,14 +296,6 @@ def test_an_update_that_is_not_clipped_is_not_clipped_as_the_last_was(bad):
         one.step()
     assert same(values(params), values(others))
     assert not same(values(params), map(torch.tensor, START))
-
-
-def test_norms_of_shards_are_combined():
-    params = parameters()
-    params[0].grad = torch.full((2, 2), 3.0, dtype=torch.float64)  # of norm 6
-    optimizer = build(params)
-    assert optimizer.clip_grad_norm(1.0, lambda norm: (norm**2 + 64) ** 0.5) == 10
-    assert_allclose(clipped(optimizer)[0], 0.3, rtol=1e-15)
 
 
 # --- checkpoints ---------------------------------------------------------------------------------
