@@ -1,29 +1,24 @@
-"""The ablations' models: against oracles in NumPy float64, step by step, searched and trained."""
+"""The ablations' models: against oracles in NumPy float64, and step by step."""
 
 import numpy as np
 import pytest
 import test_network
 import torch
 from models import (
-    EOS,
-    PAD,
     SOURCES,
     TARGETS,
     arm,
     arrays_of,
-    batch_of,
     build_model,
     cost_of,
     random_model,
     score,
-    talker,
 )
 from oracles import numpy_rnnsearch as oracle
 from slow_cases import cases
 from test_network import EXACT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.decoding.search import BeamSearch
 from fairseq_rnnsearch.models.authors_parameters import PARAMETERS
 from fairseq_rnnsearch.network import DECODER_ORDERS
 
@@ -171,31 +166,6 @@ def test_alignment_models_with_a_state_equal_the_oracle(order, kind):
     )
 
 
-@KINDS
-@pytest.mark.parametrize("order", DECODER_ORDERS)
-@pytest.mark.parametrize("most", [1, 4])
-def test_beam_search_equals_scoring_of_whole_translations(order, kind, most):
-    """All translations of one word, and the best of longer ones, see the weights before."""
-    model = talker(decoder_order=order, kind=kind)
-    words = model.decoder.dictionary
-    search = BeamSearch([model], words, beam_size=len(words) - 2, max_len_a=0, max_len_b=most)
-    for x, beam in zip(SOURCES, search.generate([model], batch_of(SOURCES, SOURCES)), strict=True):
-        found = [one["tokens"].tolist() for one in beam]
-        every = [[word, EOS] for word in range(len(words)) if word not in (PAD, EOS)]
-        expected = every if most == 1 else found
-        scored = score(model, [x] * len(expected), expected)
-        means = [
-            lprobs[range(len(y)), y].mean().item()
-            for (lprobs, _), y in zip(scored, expected, strict=True)
-        ]
-        best = sorted(range(len(means)), key=means.__getitem__, reverse=True)
-        assert found == [expected[n] for n in best]
-        assert [float(one["score"]) for one in beam] == pytest.approx([means[n] for n in best])
-        for one, n in zip(beam, best, strict=True):
-            alpha = one["attention"].T[:, : len(x)].double()
-            assert_close(alpha, scored[n][1], rtol=0, atol=1e-6)  # float32
-
-
 # --- general and dot: the authors' arrays, but another a ------------------------------------------
 
 
@@ -231,14 +201,13 @@ QUICK = UNITS[0], UNITS[-1], *STATEFUL, PRODUCTS[0], PRODUCTS[-1]
 
 @pytest.mark.parametrize("options", cases(MODELS, *QUICK), ids=str)
 def test_what_holds_for_any_parameters_holds_for_these(options):
-    """Padding, gradients of all parameters, steps, a beam that is reordered, and bfloat16."""
+    """Padding, gradients of all parameters, steps, and a beam that is reordered."""
     for left in (False, True):
         test_network.test_padding_changes_nothing(options, left, left)
         test_network.test_steps_equal_teacher_forcing(options, left)
         if not options.get("fixed_context"):
             test_network.test_weights_at_padding_are_zero_and_rows_sum_to_one(left, **options)
     test_network.test_reordered_beam_equals_starting_again(options)
-    test_network.test_bfloat16_is_close_to_float32(options)
 
 
 @pytest.mark.parametrize("options", [LSTM, *STATEFUL, DOT, GENERAL], ids=str)

@@ -311,15 +311,6 @@ def test_faithful_code_is_not_accused(code, part, framework, said):
 # --- what is said -------------------------------------------------------------------------------
 
 
-def test_what_nothing_explains_is_said():
-    def state(s):
-        return s + 1
-
-    report = check(state)
-    assert not report.ok and not report.deviations and report.largest_error > 0.5
-    assert "Nothing in the catalogue explains this; state is the first to differ." in str(report)
-
-
 def test_explanations_that_give_the_same_numbers_are_all_named():
     """Of the state alone one cannot tell the appendix's order from that of section 3."""
     model = planted(("", "reset * h", "h"))["Model"]

@@ -4,14 +4,11 @@ import itertools
 import logging
 import os
 import stat
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 import torch
-from commands import ROOT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import c_library
@@ -100,26 +97,6 @@ def test_threads_and_processes_that_begin_together_share_one_library(functions, 
     assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
     assert len(list(cache.iterdir())) == 1
     functions.of_type(torch.float32).nothing()
-
-
-@pytest.mark.slow
-def test_there_is_one_pool_of_threads():
-    """Two would wait for each other's work on the same cores."""
-    program = """
-import os, torch
-from fairseq_rnnsearch.kernels.cpu import compiled
-torch.set_num_threads(3)
-ops = compiled.operations(torch.float32)
-x, y = torch.rand(1000, 1000), torch.empty(1000, 1000)
-counts = []
-for work in (lambda: x.exp(), lambda: ops.log_softmax(x, 1.0, y), lambda: x.exp()):
-    work()
-    counts.append(len(os.listdir("/proc/self/task")))
-assert type(ops) is compiled.CompiledOperations
-assert counts[0] >= 3 and len(set(counts)) == 1, counts
-"""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 @pytest.mark.parametrize("dtype", compiled.TYPES)

@@ -20,13 +20,10 @@ from models import (
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.cpu import small_batch
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.cpu.small_batch import SmallBatchSteps
 from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.network.embedded_words import embed_words
-from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
 
 MODELS = [
@@ -224,29 +221,6 @@ def test_large_energies_do_not_overflow(dtype, scale):
         assert gradient.isfinite().all(), name
 
 
-@pytest.mark.parametrize("options", MODELS)
-def test_bfloat16_is_close_to_float32(options):
-    """8 bits of mantissa: 1/256 per rounding, on log-probabilities of about -2 after ten steps.
-
-    Gradients lose more: where a maxout pair is nearly equal, the other of the two may learn.
-    """
-    single = random_model(**options).float()
-    half = random_model(**options).bfloat16()
-    wide = score(single, SOURCES, TARGETS)
-    narrow = score(half, SOURCES, TARGETS)
-    for (lprobs, weights), (half_lprobs, half_weights) in zip(wide, narrow, strict=True):
-        # the softmax over words is taken in float32: half precision would lose small ones
-        assert half_lprobs.dtype == torch.float32
-        assert_close(half_lprobs, lprobs, rtol=0, atol=0.1)
-        if weights is not None:
-            assert half_weights.dtype == torch.bfloat16
-            assert_close(half_weights.float(), weights, rtol=0, atol=0.02)
-    exact = gradients(single, wide, TARGETS)
-    rounded = gradients(half, narrow, TARGETS)
-    difference = math.sqrt(sum((rounded[n].float() - exact[n]).square().sum() for n in exact))
-    assert difference < 0.15 * math.sqrt(sum(g.square().sum() for g in exact.values()))
-
-
 # --- dropout -------------------------------------------------------------------------------------
 
 
@@ -288,23 +262,6 @@ def test_embedding_dropout_drops_the_words_and_keeps_their_mean():
     kept = later[later != 0]
     assert_close(kept, torch.full_like(kept, 4 / 3), rtol=1e-12, atol=0)
     assert later.mean().item() == pytest.approx(1.0, abs=0.02)
-
-
-@pytest.mark.parametrize("words", [[[5, 7, 5], [5, 5, 9], [7, 5, 5]], [[3]], [[], []]])
-@pytest.mark.parametrize("positions", [slice(None), slice(1, None), slice(-1)], ids=str)
-def test_distinct_words_are_multiplied_once_and_give_what_all_give(words, positions):
-    words = torch.tensor(words, dtype=torch.long)
-    embedding, unit = BiasedEmbedding(10, 4).double(), GatedUnit(4, 3).double()
-    for parameter in (parameters := [*embedding.parameters(), *unit.parameters()]):
-        torch.nn.init.normal_(parameter)
-    once = embed_words(words, embedding, torch.nn.Dropout(0.0), BACKENDS["reference"])
-    assert len(once.rows) == len(set(words.flatten().tolist()))
-    found = once.through(unit.word_inputs, positions)
-    expected = unit.word_inputs(embedding(words[positions]))
-    assert_close(found, expected)
-    weights = torch.randn_like(expected)
-    costs = [(inputs * weights).sum() for inputs in (found, expected)]
-    assert_close(*(torch.autograd.grad(cost, parameters, allow_unused=True) for cost in costs))
 
 
 # --- the start of training -----------------------------------------------------------------------

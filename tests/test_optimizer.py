@@ -375,14 +375,6 @@ def test_an_interruption_does_not_reset_the_count_of_a_row():
             optimizer.step()
 
 
-def test_an_older_checkpoint_has_no_counts():
-    optimizer, resumed = build(parameters()), build(parameters())
-    state = optimizer.state_dict()
-    counts = state.pop("nonfinite")
-    resumed.load_state_dict(state)
-    assert resumed.state_dict()["nonfinite"] == counts == (0, 0)
-
-
 def test_a_limit_of_zero_never_ends_a_training(poisoned, caplog):
     optimizer, _ = poisoned(math.nan, nonfinite_limit=0)
     with metrics.aggregate():

@@ -194,7 +194,7 @@ def in_a_search(kernels, inputs, dtype):
     [
         (torch.float32, torch.float32),
         (torch.bfloat16, torch.float32),  # of products of words, on a GPU or with dropout
-        (torch.bfloat16, torch.bfloat16),  # as by fairseq's --bf16
+        (torch.bfloat16, torch.bfloat16),  # of a search, whose matrices are rounded once
     ],
     ids=str,
 )

@@ -121,20 +121,6 @@ def test_a_batch_is_read_twice_in_training():
     assert found["attn_max"] == pytest.approx(2 / 4 / 3, abs=6e-4)  # of the first reading alone
 
 
-@pytest.mark.parametrize("options", [{}, {"fixed_context": True}])
-@pytest.mark.parametrize("kernels", ["reference", "fast"])
-def test_without_dropout_both_readings_agree(kernels, options):
-    """Then cost and gradient are those without R-Drop."""
-    model, found = random_model(kernels=kernels, **options).train(), []
-    for criterion in (criterion_of(model, label_smoothing=0.1), rdrop_of(model, 3.0, 0.1)):
-        model.zero_grad()
-        loss, _, output = criterion(model, batch_of(SOURCES, TARGETS))
-        loss.backward()
-        found.append([loss.detach(), *(p.grad for p in model.parameters())])
-    assert_close(*found, rtol=1e-10, atol=1e-12)
-    assert output["rdrop_loss"].item() == pytest.approx(0, abs=1e-12)
-
-
 def test_dropout_drops_other_elements_at_each_reading():
     model = random_model(dropout=0.5).train()
     torch.manual_seed(0)
