@@ -2,14 +2,11 @@
 
 import argparse
 import re
-import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
-import matplotlib
 import numpy as np
 import pytest
-from commands import ROOT, run_process
 from reporting import paper
 from reporting.__main__ import main
 from reporting.length_curves import draw_length_curves
@@ -19,7 +16,6 @@ from sacrebleu.metrics import BLEU, CHRF
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment, write_gallery
-from fairseq_rnnsearch.figures.pictures import save_figure
 
 SOURCE = ["a man rides a horse .", "the zebra sleeps .", "one two three four five six .", "a man ."]
 REFERENCE = "un homme monte un cheval ._le zèbre dort ._un deux trois quatre cinq six ._un homme ."
@@ -146,13 +142,6 @@ def test_differences_are_those_to_the_baseline(files, capsys):
     assert float(difference[1].replace("−", "-")) == pytest.approx(whole, abs=0.011)
 
 
-def test_no_sentence_without_unknown_words(files, capsys):
-    files["dict.en"].write_text("horse\n")
-    printed = run(capsys, "bleu", *texts(files), *dictionaries(files), "--resamples", 5)
-    assert "Every sentence has an unknown word" in printed
-    assert rows(printed)[2][3:] == ["–"] * 2
-
-
 def test_several_references(files, capsys):
     options = [*texts(files), "--reference", files["second"], "--resamples", 5]
     printed = run(capsys, "bleu", *options)
@@ -161,8 +150,6 @@ def test_several_references(files, capsys):
     assert rows(printed)[2][:2] == ["first", f"{expected:.2f}"]
     assert rows(printed)[3][1] == "100.00"  # it is a reference itself
     assert "BLEU|nrefs:2|" in printed and "chrF2|nrefs:2|" in printed
-    shown = run(capsys, "examples", *options[:-2], "--examples", "0")
-    assert [row[0] for row in rows(shown)[2:5]] == ["Source", "Reference 1", "Reference 2"]
 
 
 NEWSTEST2014 = [*paper.LONG_SENTENCES, "a man ."]
@@ -173,9 +160,7 @@ NEWSTEST2014 = [*paper.LONG_SENTENCES, "a man ."]
     [
         (SOURCE, "", False, False),
         (NEWSTEST2014, "", True, True),
-        (NEWSTEST2014, "--paper-rows hide", False, False),
         (SOURCE, "--paper-rows show", True, True),
-        (SOURCE, "--paper rnnsearch_50=RNNsearch-50", True, False),
         (NEWSTEST2014, "--paper rnnsearch_50=none", True, True),
     ],
 )
@@ -202,12 +187,11 @@ def test_known_sentences_and_dictionaries(tmp_path):
     assert known.tolist() == [False, False, False, True, False]
 
 
-@pytest.mark.parametrize(("side", "of_source", "of_target"), [("source", 1, 0), ("target", 0, 1)])
-def test_a_dictionary_of_subwords_tells_nothing_of_words(side, of_source, of_target):
+def test_a_dictionary_of_subwords_tells_nothing_of_words():
     words, pieces = frozenset("ab"), frozenset(["a", "b@@"])
-    given = [pieces if is_of_pieces else words for is_of_pieces in (of_source, of_target)]
-    with pytest.raises(UserError, match=rf"--{side}-dictionary has subword pieces, such as b@@"):
-        known_sentences(["a b"], [["a b"]], *given)
+    for side, given in {"source": (pieces, words), "target": (words, pieces)}.items():
+        with pytest.raises(UserError, match=f"--{side}-dictionary .* b@@"):
+            known_sentences(["a b"], [["a b"]], *given)
     assert known_sentences(["b@@ a"], [["b@@ a"]], pieces, pieces).tolist() == [True]
 
 
@@ -215,7 +199,6 @@ def test_a_dictionary_of_subwords_tells_nothing_of_words(side, of_source, of_tar
     ("bleu", "said"),
     [
         (29.204, "RNNsearch-50*: 29.20 lies within 29.2 ± 1"),
-        (28.2, "RNNsearch-50*: 28.20 lies within 29.2 ± 1"),
         (28.194, "RNNsearch-50*: 28.19 lies 0.01 below 29.2 ± 1"),
         (31.5, "RNNsearch-50*: 31.50 lies 1.30 above 29.2 ± 1"),
     ],
@@ -287,19 +270,6 @@ def test_curves_and_counts_are_drawn_on_the_papers_axes():
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
 
 
-@pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
-def test_the_figures_bytes_depend_on_the_numbers_only(tmp_path, suffix):
-    paths = [tmp_path / f"{name}.{suffix}" for name in "ab"]
-    numbers = [5.0], {"$x$ <&>": [20]}, [4]
-    save_figure(paths[0], draw_length_curves(*numbers))
-    with matplotlib.rc_context({"font.size": 20, "svg.fonttype": "path", "axes.grid": True}):
-        save_figure(paths[1], draw_length_curves(*numbers))
-    assert paths[0].read_bytes() == paths[1].read_bytes()
-    if suffix == "svg":
-        words = [element.text for element in ElementTree.parse(paths[0]).iter() if element.text]
-        assert {"$x$ <&>", "BLEU score", "10"} <= set(words)
-
-
 def test_lengths_command(files, capsys, tmp_path):
     figure = tmp_path / "l.svg"
     options = ["--bin-width", 3, "--longest", 6, "--fewest", 1, "--resamples", 5]
@@ -365,72 +335,28 @@ def test_the_report_holds_every_part(report, tmp_path):
         ElementTree.parse(tmp_path / "out" / path)
 
 
-def test_the_same_report_is_the_same_bytes(report):
-    assert report() == report()
-
-
-def test_the_least_report(files, capsys, tmp_path):
-    run(capsys, "report", "--out", tmp_path / "out", *texts(files), "--fewest", 1, "--resamples", 5)
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert re.findall("^## (.*?):", text, re.MULTILINE) == ["Table 1", "Figure 2"]
-    assert "No UNK" not in text
-    assert text.startswith("# Translations of source\n")  # nobody has said that it is the paper's
-    assert (
-        "paper’s values" not in text
-        and "In italics" not in text
-        and "own values are left out" in text
-    )
-
-
-@pytest.mark.parametrize("names", [("first",), ("first", "second")])
-def test_only_a_report_that_compares_systems_explains_p(files, capsys, tmp_path, names):
-    given = texts(files, **{name: files[name] for name in names})
-    run(capsys, "report", "--out", tmp_path / "out", *given, "--fewest", 1, "--resamples", 5)
-    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
-    assert ("p is the share of resamples" in text) == (len(names) > 1)
-
-
 # --- mistakes -------------------------------------------------------------------------------------
 
+DICTIONARIES = "--source-dictionary dict.en --target-dictionary dict.fr"
+JSONL = "--out o --alignments a=alignments.jsonl --alignment-ids"
 MISTAKES = {
-    # command, what is written to a file before, further options: message
-    "fewer lines": ("bleu", ("first", b"a\n"), "", "first has 1 line but SOURCE has 4 lines"),
-    "no file": ("bleu", None, "--system x=nowhere", "nowhere cannot be read: No such file"),
+    # command, what is written to a file before, further options: what is named
+    "fewer lines": ("bleu", ("first", b"a\n"), "", "first has 1 line but .* 4"),
     "not UTF-8": ("bleu", ("second", b"a\n\xff\nb\nc\n"), "", "second, line 2"),
-    "no name": ("bleu", None, "--system x", "--system 'x': must be NAME=VALUE"),
-    "unknown name": (
-        *("bleu", None, "--baseline x"),
-        "--baseline 'x': there is no such system; valid: first,",
-    ),
-    "unknown row": ("bleu", None, "--paper first=x", "--paper first=x: the paper has no such row"),
-    "one dictionary": ("bleu", None, "--source-dictionary dict.en", "belong together"),
+    "unknown name": ("bleu", None, "--baseline x", "--baseline 'x'.* first,"),
+    "a name twice": ("bleu", None, "--system first=x", "--system .*'first'"),
+    "unknown row": ("bleu", None, "--paper first=x", "--paper first=x"),
+    "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "--source-dictionary"),
+    "detokenised": ("bleu", None, "--system-detokenised first=a", "--reference-detokenised"),
     "no-UNK lines": (
-        *("bleu", ("no-unk", b"a\n"), "DICTIONARIES --system-no-unk first=no-unk"),
-        "no-unk has 1 line; expected a line for each of the 4 sentences, or",
+        *("bleu", ("no-unk", b"a\n"), f"{DICTIONARIES} --system-no-unk first=no-unk"),
+        "no-unk has 1 line; .* 4 sentences",
     ),
-    "a dictionary of sentences": (
-        *("bleu", ("dict.fr", b"a b c\n"), "DICTIONARIES"),
-        "dict.fr, line 1: found 'a b c'; expected a word",
-    ),
-    "nothing to compare": ("lengths", None, "--baseline first", "unrecognized arguments"),
-    "bins": ("lengths", None, "--bin-width 7", "bins of 7 words up to 60"),
-    "ids": ("examples", None, "--examples 1,b", "--examples '1,b': must be sentence numbers"),
-    "an unknown id": (
-        *("report", None, "JSONL --alignment-ids 8"),
-        "has no sentence 8; its 2 sentences are between 7 and",
-    ),
-    "no jsonl": (
-        *("report", ("alignments.jsonl", b"{}\n"), "JSONL --alignment-ids 8"),
-        "alignments.jsonl, line 1: not an alignment",
-    ),
-    "a name twice": ("bleu", None, "--system first=x", "--system names 'first' twice"),
-    "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "needs --source-dictionary"),
-    "detokenised": ("bleu", None, "--system-detokenised first=a", "need --reference-detokenised"),
+    "no dictionary": ("bleu", ("dict.fr", b"a b c\n"), DICTIONARIES, "dict.fr, line 1: .*'a b c'"),
     "an id too high": ("examples", None, "--examples 4", "no sentence 4; valid: 0 to 3"),
-    "nothing to draw": (
-        *("report", None, "JSONL --alignment-ids 9"),
-        "sentence 9 of alignments.jsonl has no words",
-    ),
+    "an unknown id": ("report", None, f"{JSONL} 8", "no sentence 8"),
+    "no jsonl": ("report", ("alignments.jsonl", b"{}\n"), f"{JSONL} 8", "alignments.jsonl, line 1"),
+    "nothing to draw": ("report", None, f"{JSONL} 9", "sentence 9 of alignments.jsonl"),
 }
 
 
@@ -440,21 +366,6 @@ def test_mistakes(files, capsys, tmp_path, monkeypatch, case):
     monkeypatch.chdir(tmp_path)
     if written:
         Path(written[0]).write_bytes(written[1])
-    words = options.replace(
-        "DICTIONARIES", "--source-dictionary dict.en --target-dictionary dict.fr"
-    ).replace("JSONL", "--out o --alignments a=alignments.jsonl")
-    message = message.replace("SOURCE has 4 lines", f"{files['source']} has 4")
-    with pytest.raises(UserError) as caught:
-        main([*map(str, [command, *texts(files)]), *words.split()])
-    assert message in str(caught.value)
-    assert "\n" not in str(caught.value)
-    assert capsys.readouterr().out == ""
-    assert not Path("o").exists()
-
-
-def test_a_mistake_is_one_line_for_the_user(files):
-    program = [sys.executable, ROOT / "recipes" / "reporting", "bleu", *texts(files, x="nowhere")]
-    finished = run_process(program)
-    assert (finished.returncode, finished.stdout) == (1, "")
-    message = "nowhere cannot be read: No such file or directory"
-    assert finished.stderr == f"fairseq_rnnsearch: error: {message}\n"
+    with pytest.raises(UserError, match=message):
+        main([*map(str, [command, *texts(files)]), *options.split()])
+    assert capsys.readouterr().out == "" and not Path("o").exists()
