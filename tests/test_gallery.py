@@ -2,16 +2,10 @@
 
 import json
 import math
-import signal
-import subprocess
-import sys
-import time
-import tracemalloc
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from commands import PACKAGE
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import (
@@ -85,11 +79,6 @@ def test_the_largest_effect_is_finite_and_of_either_sign():
     assert largest_effect(np.zeros((2, 2))) == largest_effect(np.array([[np.nan]])) == 1
 
 
-def test_each_target_word_has_one_probability():
-    with pytest.raises(UserError, match="1 probabilities for 2 target words"):
-        Alignment(("a",), ("x", "y"), np.ones((2, 1)), probabilities=(0.5,))
-
-
 def test_entropy_and_confidence():
     halves = Alignment(("a", "b"), ("c", "d"), np.array([[0.5, 0.5], [1.0, 0.0]]))
     assert halves.entropy() == pytest.approx(0.5)
@@ -119,17 +108,16 @@ def test_formats():
     assert parse_formats("png, html,png") == ("png", "html")
 
 
-def test_text_heatmap_draws_each_weight_under_its_word():
-    drawn = text_heatmap(Alignment(("a", "bc"), ("x", "yz"), np.array([[1.0, 0.0], [0.5, 0.5]])))
-    assert drawn.splitlines() == ["     b", "   a c", " x ██  ", "yz ▒▒▒▒"]
-
-
-HAN = "\u1112\u1161\u11ab"
-
-
 @pytest.mark.parametrize(
     ("source", "target", "weights", "width", "lines"),
     [
+        (
+            ["a", "bc"],
+            ["x", "yz"],
+            [[1, 0], [0.5, 0.5]],
+            80,
+            ["     b", "   a c", " x ██  ", "yz ▒▒▒▒"],
+        ),
         (
             ["ｆ"],
             ["ｆ", "x"],
@@ -137,8 +125,6 @@ HAN = "\u1112\u1161\u11ab"
             80,
             ["   ｆ", "ｆ ██", " x   "],
         ),  # letters of two columns
-        (["a"], [HAN, "x"], [[1], [0]], 80, ["   a", f"{HAN} ██", " x   "]),  # and a syllable
-        (["a", "b"], ["x"], [[0.2, 0.9]], 80, ["  a b", "x ░░██"]),
         (["a", "b"], ["x"], [[1, 0]], 1, ["  a", "x ██", "", "  b", "x   "]),
     ],
 )
@@ -147,7 +133,7 @@ def test_text_heatmap_by_hand(source, target, weights, width, lines):
     assert drawn.splitlines() == lines
 
 
-@pytest.mark.parametrize("width", [20, 40, 80])
+@pytest.mark.parametrize("width", [20, 80])
 def test_text_heatmap_keeps_to_its_width_and_shows_every_source_word(width):
     words = tuple(f"w{i}" for i in range(37))
     drawn = text_heatmap(Alignment(words, ("target",), np.full((1, 37), 1 / 37)), width)
@@ -182,20 +168,16 @@ def test_a_blank_sentence_has_a_line_and_no_picture(tmp_path):
     assert names == ["alignments.jsonl", "alignments.pharaoh"]
 
 
-@pytest.mark.parametrize("number", [0.0, "0", None])
-def test_an_id_is_a_whole_number(tmp_path, number):
+def test_an_id_is_a_whole_number(tmp_path):
     write_gallery(tmp_path, [PIECES], ("jsonl",))
     path = tmp_path / "alignments.jsonl"
     assert read_alignments(path) == {3: PIECES}
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"id": number}))
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"id": "0"}))
     with pytest.raises(UserError, match="line 1: not an alignment"):
         read_alignments(path)
 
 
-@pytest.mark.parametrize(
-    "weight",
-    [1.000001, -0.000001, math.nan],
-)
+@pytest.mark.parametrize("weight", [1.000001, -0.000001, math.nan])
 def test_weights_are_shares_but_for_rounding(tmp_path, weight):
     """NaN, of a broken model, is drawn in red."""
     path = tmp_path / "alignments.jsonl"
@@ -203,12 +185,11 @@ def test_weights_are_shares_but_for_rounding(tmp_path, weight):
     np.testing.assert_equal(read_alignments(path)[0].weights, [[weight]])
 
 
-@pytest.mark.parametrize("kind", ["png", "svg"])
-def test_pictures_have_the_style_of_the_gallery(tmp_path, kind):
-    write_gallery(tmp_path, [PIECES], (kind,), Look("slides", "title"))
-    alone = tmp_path / f"alone.{kind}"
+def test_pictures_have_the_style_of_the_gallery(tmp_path):
+    write_gallery(tmp_path, [PIECES], ("png",), Look("slides", "title"))
+    alone = tmp_path / "alone.png"
     save_heatmap(alone, PIECES.source, PIECES.target, PIECES.weights, style="slides")
-    assert (tmp_path / f"sentence0003.{kind}").read_bytes() == alone.read_bytes()
+    assert (tmp_path / "sentence0003.png").read_bytes() == alone.read_bytes()
 
 
 # --- many sentences -------------------------------------------------------------------------------
@@ -239,36 +220,15 @@ def test_write_gallery_sorts(tmp_path):
     assert [json.loads(line)["id"] for line in lines] == [0, 3, 6, 9, 12]
 
 
-def test_lines_are_written_as_they_come(tmp_path):
-    with drawing(tmp_path, ("jsonl",), count=300):
-        (unfinished,) = tmp_path.glob("*/*")
-        assert unfinished.name != "alignments.jsonl" and unfinished.stat().st_size > 10_000
-    assert [path.name for path in tmp_path.iterdir()] == ["alignments.jsonl"]
-    lines = (tmp_path / "alignments.jsonl").read_text().splitlines()
-    assert [json.loads(line)["id"] for line in lines] == list(range(0, 900, 3))
-
-
-def test_memory_does_not_grow_with_their_number(tmp_path):
-    words, weights = ("a",) * 30, np.ones((30, 30))
-    tracemalloc.start()
-    with Gallery(tmp_path, ("jsonl", "html")) as gallery:
-        for number in range(400):
-            gallery.add(Alignment(words, words, weights.copy(), id=number))
-        held, _ = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    assert held < 400 * weights.nbytes / 10
-
-
 def test_lone_surrogate_is_written_as_json_writes_it(tmp_path):
     write_gallery(tmp_path, [Alignment(("\ud800",), ("b",), np.ones((1, 1)))], ALL)
     (line,) = (tmp_path / "alignments.jsonl").read_text(encoding="utf-8").splitlines()
     assert json.loads(line)["source"] == ["\ud800"]
 
 
-@pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError(2, "of another file"), UserError])
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError])
 def test_interrupted_gallery_leaves_finished_pictures_only(tmp_path, problem):
-    expected = type(problem) if isinstance(problem, OSError) else problem
-    with pytest.raises(expected), drawing(tmp_path, ("png", "jsonl", "html"), 5):
+    with pytest.raises(problem), drawing(tmp_path, ("png", "jsonl", "html"), 5):
         raise problem
     assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
 
@@ -276,49 +236,6 @@ def test_interrupted_gallery_leaves_finished_pictures_only(tmp_path, problem):
 @pytest.mark.parametrize("name", ["sentence0009.png", "index.html"])
 def test_file_that_cannot_be_written(tmp_path, name):
     (tmp_path / name).mkdir()
-    message = f"{name} cannot be written: Is a directory"
-    formats = "png", "jsonl", "html"
-    with pytest.raises(UserError, match=message), drawing(tmp_path, formats, 8):
+    with pytest.raises(UserError, match=name), drawing(tmp_path, ("png", "jsonl", "html"), 8):
         pass
     assert not (tmp_path / "alignments.jsonl").exists()
-
-
-PROGRAM = f"""
-import sys, types
-package = types.ModuleType("fairseq_rnnsearch")  # spares it fairseq
-package.__path__ = [{str(PACKAGE)!r}]
-sys.modules["fairseq_rnnsearch"] = package
-from pathlib import Path
-import numpy as np
-from fairseq_rnnsearch.figures import Alignment, Gallery
-
-with Gallery(Path(sys.argv[1]), ("png", "jsonl")) as gallery:
-    for number in range(10**6):
-        gallery.add(Alignment(("a", "b"), ("c",), np.ones((1, 2)), id=number))
-"""
-
-
-def test_ctrl_c_leaves_no_half_written_file(tmp_path):
-    running = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, str(tmp_path)],
-        stderr=subprocess.PIPE,
-        # a shell's background jobs ignore it
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    while len(list(tmp_path.glob("sentence*.png"))) < 40:
-        assert running.poll() is None
-        time.sleep(0.05)
-    running.send_signal(signal.SIGINT)
-    _, said = running.communicate()
-    assert running.returncode != 0
-    assert said.rstrip().endswith(b"KeyboardInterrupt")
-    assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
-    assert not list(tmp_path.glob(".*"))
-
-
-def test_progress_says_how_many_alignments_are_where(tmp_path, capsys):
-    write_gallery(tmp_path / "new", some_alignments(3), ("png", "pharaoh"), progress=True)
-    names = sorted(path.name for path in (tmp_path / "new").iterdir())
-    assert names == ["alignments.pharaoh", *(f"sentence{n:04d}.png" for n in (0, 3, 6))]
-    said = capsys.readouterr().err
-    assert said.count(f"3 alignments drawn in {tmp_path}/new") == 1 and "3/3" in said

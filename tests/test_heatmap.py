@@ -3,20 +3,17 @@
 import base64
 import io
 import re
-import sys
-import warnings
 from itertools import pairwise
 
 import matplotlib
 import numpy as np
 import pytest
-from commands import PACKAGE, run_process
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from PIL.Image import Image
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import Alignment, draw_heatmap, heatmap, save_heatmap, text_heatmap
+from fairseq_rnnsearch.figures import Alignment, draw_heatmap, save_heatmap, text_heatmap
 from fairseq_rnnsearch.figures.pictures import grey
 
 SOURCE = ["The", "agreement", "on", "the", "European", "Economic", "Area", "</s>"]
@@ -64,12 +61,6 @@ def test_weights_words_and_axes():
     assert axes.get_yticks().tolist() == list(range(9))
 
 
-def test_weights_as_lists_and_single_precision():
-    assert drawn_image(["a"], ["b", "c"], [[1], [0]]).get_array().tolist() == [[1], [0]]
-    half = soft_alignment(2, 1).astype(np.float16)
-    assert np.array_equal(drawn_image(["a"], ["b", "c"], half).get_array(), half)
-
-
 EVERY_WEIGHT = np.unique(
     [*np.linspace(-0.1, 1.1, 5000), *(np.arange(257) / 256), np.nextafter(1, 0)]
 )
@@ -92,10 +83,9 @@ def greys_of(svg):
 
 def test_every_way_of_drawing_has_the_same_greys(tmp_path):
     """The page is held to them in test_page."""
-    weights = EVERY_WEIGHT[None]
-    image = drawn_image(["a"] * weights.size, ["b"], weights)
-    figure = 255 * image.cmap(image.norm(image.get_array()))[..., 0]
-    assert np.allclose(figure, grey(weights), rtol=0, atol=1e-9)
+    image = drawn_image(["a"], ["b"], [[1.0]])
+    figure = 255 * image.cmap(image.norm(EVERY_WEIGHT))[..., 0]
+    assert np.allclose(figure, grey(EVERY_WEIGHT), rtol=0, atol=1e-9)
     few = np.array([[0.1, 0.3, 0.999]])
     shown = Alignment(["a", "b", "c"], ["d"], few)
     in_terminal = re.findall(r"\x1b\[48;2;(\d+);\1;\1m", text_heatmap(shown, colour=True))
@@ -108,99 +98,45 @@ def test_every_way_of_drawing_has_the_same_greys(tmp_path):
 @pytest.mark.parametrize("style", ["inverted", "slides"])
 def test_black_on_white_everywhere(tmp_path, style):
     """Each way of drawing has the paper's greys turned round; the page is held in test_page."""
-    few = np.array([[0.1, 0.3, 0.999]])
-    words = (["a", "b", "c"], ["d"], few)
-    figure = draw_heatmap(*words, style=style).figure
-    (image,) = figure.axes[0].images
+    words, few = (["a", "b", "c"], ["d"]), np.array([[0.1, 0.3, 0.999]])
+    (image,) = draw_heatmap(*words, few, style=style).images
     assert np.allclose(255 * image.cmap(few)[..., 0], [[230, 179, 0]])
-    save_heatmap(tmp_path / "a.svg", *words, style=style)
-    assert greys_of(tmp_path / "a.svg") == [0, 0xB3, 0xE6]
-    save_heatmap(tmp_path / "a.png", *words, style=style)
+    save_heatmap(tmp_path / "a.svg", *words, few, style=style)
+    assert greys_of(tmp_path / "a.svg") == [0, 179, 230]
+    save_heatmap(tmp_path / "a.png", *words, few, style=style)
     picture = (255 * imread(tmp_path / "a.png")).round()
-    assert picture.shape == tuple(figure.bbox.size[::-1].round())
-    greys, counts = np.unique(picture, return_counts=True)
-    cell = round(figure.axes[0].get_window_extent().height) ** 2
-    assert {230, 179} <= set(greys[counts >= cell].tolist()) and picture[0, 0] == 255
-
-
-def test_slides_are_larger():
-    def font(style, words):
-        axes = draw_heatmap(words, words, np.eye(len(words)), style=style)
-        return axes.get_xticklabels()[0].get_fontsize(), axes.figure.get_size_inches()
-
-    assert font("slides", SOURCE)[0] == 22 and font("paper", SOURCE)[0] == 10
-    size, inches = font("slides", random_words(25))
-    assert size > 11 and inches.max() < 7.5
+    assert {230, 179} <= set(picture.ravel().tolist()) and picture[0, 0] == 255
 
 
 def test_axes_of_the_user_are_drawn_into():
-    figure, (axes, other) = pyplot_free_subplots()
-    axes.set_gid("mine")
+    axes, other = Figure(figsize=(7, 3)).subplots(1, 2)
     weights = soft_alignment(9, 8)
     look = {"title": "$5 and 3_4", "values": True, "style": "inverted", "cmap": "viridis"}
     assert draw_heatmap(SOURCE, TARGET, weights, **look, axes=axes) is axes
-    assert axes.get_gid() == "mine" and not other.images
-    assert np.array_equal(axes.images[0].get_array(), weights)
+    assert not other.images and np.array_equal(axes.images[0].get_array(), weights)
     assert axes.images[0].cmap.name == "viridis" and axes.get_title() == "$5 and 3_4"
-    assert texts(axes.get_xticklabels()) == SOURCE and texts(axes.get_yticklabels()) == TARGET
     written = {text.get_position(): text.get_text() for text in axes.texts}
     assert written == {
         (column, row): f"{weights[row, column]:.2f}"[1:]
         for row, column in np.argwhere(weights >= 0.005)
     }
-    figure.draw_without_rendering()
-    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
-    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
-
-
-def pyplot_free_subplots():
-    figure = Figure(figsize=(7, 3))
-    return figure, figure.subplots(1, 2)
-
-
-@pytest.mark.parametrize("title", ["short", "a title that is much wider than its picture"])
-def test_a_title_has_room(title):
-    figure = draw_heatmap(["a" * 9], ["b"], [[1.0]], title=title).figure
-    figure.draw_without_rendering()
-    (axes,) = figure.axes
-    assert axes.get_title() == title
-    box, (label,) = axes.title.get_window_extent(), axes.get_xticklabels()
-    assert box.y0 >= label.get_window_extent().y1
-    assert figure.bbox.x0 < box.x0 and box.x1 < figure.bbox.x1 and box.y1 < figure.bbox.y1
-
-
-def test_resolution_and_what_only_matplotlib_draws(tmp_path):
-    def size(**options):
-        save_heatmap(tmp_path / "a.png", SOURCE, TARGET, soft_alignment(9, 8), **options)
-        return np.array(imread(tmp_path / "a.png").shape[:2])
-
-    usual = size()
-    assert size(dpi=300) == pytest.approx(2 * usual, rel=0.03)
-    assert size(values=True) == pytest.approx(usual, abs=1)
-    assert size(title="a title")[0] > usual[0] + 10
 
 
 SHARES = [[1.0, 0.25, 0.004], [0.005, 0.0, 0.75]]
-LARGE = [[10.5, -20.0, 0.0], [0.0, 0.0, 0.0]]
 EFFECTS = [[-2.0, 0.5, 0.04], [-0.3, 0.0, -0.04]]
 
 
 @pytest.mark.parametrize(
-    ("numbers", "options", "written", "in_white"),
+    ("numbers", "signed", "written"),
     [
-        (SHARES, {}, {(0, 0): "1.00", (1, 0): ".25", (0, 1): ".01", (2, 1): ".75"}, {".25", ".01"}),
-        (SHARES, {"style": "inverted"}, None, {"1.00", ".75"}),
-        (LARGE, {"signed": True}, {(0, 0): "10.5", (1, 0): "-20.0"}, {"-20.0"}),
-        (EFFECTS, {"signed": True}, {(0, 0): "-2.0", (1, 0): ".5", (0, 1): "-.3"}, {"-2.0"}),
+        (SHARES, False, {(0, 0): "1.00", (1, 0): ".25", (0, 1): ".01", (2, 1): ".75"}),
+        (EFFECTS, True, {(0, 0): "-2.0", (1, 0): ".5", (0, 1): "-.3"}),
     ],
 )
-def test_numbers_stand_in_their_cells_in_contrast(numbers, options, written, in_white):
+def test_numbers_stand_in_their_cells(numbers, signed, written):
     """Two digits of weights from 0.005 on, and one of effects from 0.05 on, of either sign."""
-    texts = draw_heatmap(["a", "b", "c"], ["x", "y"], numbers, values=True, **options).texts
-    if written is not None:
-        assert {tuple(text.get_position()): text.get_text() for text in texts} == written
-    assert {text.get_text() for text in texts if text.get_color() == "white"} == in_white
-    assert {text.get_color() for text in texts} == {"black", "white"}
+    texts = draw_heatmap(["a", "b", "c"], ["x", "y"], numbers, values=True, signed=signed).texts
+    assert {tuple(text.get_position()): text.get_text() for text in texts} == written
 
 
 def test_of_effects_the_largest_finite_one_is_the_darkest():
@@ -223,12 +159,10 @@ def test_nan_is_no_shade_of_grey():
         (SOURCE, TARGET),
         (["a"], ["b"]),
         (["a"] * 3, random_words(40)),
-        (random_words(60), random_words(70)),
-        (random_words(200), random_words(205)),
         (["x" * 300, "b"], ["c", "y" * 300]),
         ([r"$x_1$", r"\alpha^2", "$5", r"\frac{", "%#~&"], ["a_b", "$", "^", "Ǻg", "q@@"]),
     ],
-    ids=["sentence", "one word", "narrow", "60 words", "200 words", "long words", "mathematics"],
+    ids=["sentence", "one word", "narrow", "long words", "mathematics"],
 )
 def test_layout(source, target):
     """On paper: words on top and on the left, in order, apart, each beside its square cell."""
@@ -253,13 +187,6 @@ def test_layout(source, target):
     paper = figure.bbox
     for box in [cells, *columns, *rows]:
         assert paper.x0 < box.x0 and box.x1 < paper.x1 and paper.y0 < box.y0 and box.y1 < paper.y1
-
-    sizes = {label.get_fontsize() for label in axes.get_xticklabels() + axes.get_yticklabels()}
-    assert len(sizes) == 1 and 6 <= sizes.pop() <= 10
-    assert max(figure.get_size_inches()) < 30
-    assert all(label.get_rotation() == 90 for label in axes.get_xticklabels())
-    longest = max(len(text) for text in texts(axes.get_xticklabels() + axes.get_yticklabels()))
-    assert longest <= 32
 
 
 def test_long_words_keep_their_ends():
@@ -298,36 +225,9 @@ def test_formats(tmp_path, name):
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
 
-def test_cells_of_a_png_are_even(tmp_path):
-    weights = np.indices((6, 7)).sum(0) % 2  # a chess board
-    save_heatmap(tmp_path / "a.png", list("abcdefg"), list("abcdef"), weights)
-    picture = imread(tmp_path / "a.png")
-    row = picture[-30]  # through the lowest cells
-    changes = np.flatnonzero(np.diff(row > 0.5))
-    assert len(set(np.diff(changes)[-6:-1].tolist())) == 1  # around them: label, frame
-
-
-def test_huge_picture_has_bounded_dots(tmp_path, monkeypatch):
-    def size():
-        save_sentence(tmp_path / "a.png")
-        return np.array(imread(tmp_path / "a.png").shape)
-
-    usual = size()
-    monkeypatch.setattr(heatmap, "MOST_DOTS", int(usual.prod() / 3))
-    smaller = size()
-    assert usual.prod() / 4 < smaller.prod() <= usual.prod() / 3
-    monkeypatch.setattr(heatmap, "_MOST_DOTS_ALONG", int(smaller.max() / 2))
-    assert smaller.max() / 2.5 < size().max() <= smaller.max() / 2
-
-
 def test_style_of_the_user_stays_out_and_untouched(tmp_path):
     save_sentence(tmp_path / "plain.png")
-    style = {
-        **{"font.size": 30, "text.color": "red", "xtick.bottom": True, "axes.grid": True},
-        **{"xtick.labelcolor": "blue", "axes.linewidth": 9, "image.origin": "lower"},
-        **{"image.cmap": "viridis", "figure.autolayout": True, "savefig.bbox": "tight"},
-        **{"savefig.transparent": True, "savefig.facecolor": "blue"},
-    }
+    style = {"font.size": 30, "axes.grid": True, "image.origin": "lower", "savefig.bbox": "tight"}
     with matplotlib.rc_context(style):
         before = dict(matplotlib.rcParams)
         save_sentence(tmp_path / "styled.png")
@@ -352,27 +252,3 @@ def test_failure_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch, name, ow
         save_a(path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
-
-
-IMPORTS = f"""
-import sys, types
-package = types.ModuleType("fairseq_rnnsearch")  # not its __init__, which asks for fairseq
-package.__path__ = [{str(PACKAGE)!r}]
-sys.modules["fairseq_rnnsearch"] = package
-from fairseq_rnnsearch.figures import draw_heatmap
-assert "matplotlib" not in sys.modules
-draw_heatmap(["a"], ["b"], [[1.0]])
-print(sorted({{"matplotlib.pyplot", "torch", "fairseq"}} & set(sys.modules)))
-"""
-
-
-def test_imports_are_late_and_few():
-    """They are seen from a fresh process, which the warm one is not."""
-    done = run_process([sys.executable, "-c", IMPORTS])
-    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
-
-
-def test_drawing_warns_of_nothing(tmp_path):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        save_sentence(tmp_path / "a.png")
