@@ -1,6 +1,5 @@
 """The recipe for one's own text: its pairs to a model, translations, scores and heatmaps."""
 
-import gzip
 import lzma
 import os
 import re
@@ -8,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import PACKAGE, ROOT, SCRIPTS, TINY_MODEL, run_process, write_text
+from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
 
 RECIPE = ROOT / "recipes" / "own_data" / "run.sh"
 TINY = {
@@ -113,26 +112,6 @@ def test_the_manual_s_commands_make_a_model_of_text(tmp_path):
     assert (tmp_path / "my-work" / "living-average.html").stat().st_size > 100_000
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
-    """It needs no environment either: an empty folder is named as one."""
-    sides = [f"{n} gets warm\t{'天气很好我们去公园' if n else ''}。{n}" for n in range(100)]
-    with gzip.open(tmp_path / "weather.tsv.gz", "wt", encoding="utf-8") as file:
-        file.write("\n".join([*sides, "warm\t", "no column"]))
-    files = "--pairs", tmp_path / "weather.tsv.gz", "--languages", "en,zh"
-    settings = {"WORK": str(tmp_path / "work"), "VENV": str(tmp_path / "venv")}
-    shown = run(*files, "--dry-run", **settings, PYTHON=sys.executable)
-    assert shown.returncode == 0 and not shown.stdout, shown.stderr
-    for part in (
-        "  102 pairs read\n",
-        "  left out: 1 pair with an empty side; 1 pair with no tab\n",
-        "train: 91 pairs, valid: 5 pairs, test: 4 pairs\n",
-        " 100 pairs: 128/192/128/128 units, 3000 merges, dropout 0.4, 1500 updates of 80 pairs\n",
-        "million parameters; training and translating take about",
-    ):
-        assert part in shown.stderr, shown.stderr
-    assert [path.name for path in tmp_path.iterdir()] == ["weather.tsv.gz"]
-
-
 def test_languages_as_people_write_them(tmp_path):
     """In names such as corpus.en.txt, with regions and digits; fairseq would part at a hyphen."""
     for name in ("a.en.txt", "a.pt-BR", "valid.en.txt", "valid.pt-BR"):
@@ -157,22 +136,3 @@ def test_a_setting_is_a_number_and_never_run(tmp_path):
     assert ended.returncode == 2
     assert "--batch-size" in ended.stderr and "a[$(touch" in ended.stderr
     assert not (tmp_path / "trace").exists()
-
-
-MISTAKES = {  # the recipe's own, and one of rnnsearch-train's
-    "no files": ([], "--source and --target name the two text files"),
-    "a missing value": (["--source"], "argument --source: expected one argument"),
-    "an unknown option": (["--sauce"], "unknown option --sauce; --help shows"),
-}
-
-
-@pytest.mark.parametrize("name", MISTAKES)
-def test_mistakes_are_one_line(tmp_path, name):
-    arguments, message = MISTAKES[name]
-    for file in ("a.en", "a.fr", "b.en"):
-        (tmp_path / file).write_text("x\n")
-    path = os.pathsep.join([str(SCRIPTS), os.environ["PATH"]])
-    ended = run(*(argument.format(f=tmp_path) for argument in arguments), VENV="none", PATH=path)
-    assert ended.returncode in (1, 2) and not ended.stdout
-    (line,) = ended.stderr.splitlines()
-    assert message in line

@@ -5,10 +5,9 @@ import bz2
 import gzip
 import lzma
 import os
+import random
 import sys
-import threading
 from functools import partial
-from pathlib import Path
 
 import pytest
 from commands import run_process
@@ -16,7 +15,6 @@ from commands import run_process
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.train import pairs as corpora
 from fairseq_rnnsearch.train.pairs import read_columns, read_two_files
-from fairseq_rnnsearch.train.progress import describe, duration
 
 LANGUAGES = ("en", "fr")
 
@@ -47,8 +45,6 @@ def test_plain_and_packed_files_are_read_alike(file):
 
 NONE = {
     "other lengths": ("a\nb\nc\n", "A\n", r"t.en has 3 lines but .*t.fr has 1 line; each line"),
-    "other lengths, the other way": ("a\n", "A\nB\n", r"t.en has 1 line but .*t.fr has 2 lines"),
-    "nothing": ("", "A\n", r"t.en has 0 lines but .*t.fr has 1 line"),
     "no text": (b"\xff\xfea\0", "A\n", r"t.en, line 1, byte 1: byte 0xff is not valid UTF-8"),
     "half a gzip file": (
         gzip.compress(b"a\n" * 99)[:-9],
@@ -62,13 +58,8 @@ NONE = {
 def test_what_is_no_parallel_text_is_named(file, name):
     *texts, message = NONE[name]
     with pytest.raises(UserError, match=message):
-        read_two_files(
-            *(file(f"t.{side}", text) for side, text in zip(("en", "fr"), texts, strict=True))
-        )
-
-
-def test_one_column_is_no_file_of_pairs(file):
-    with pytest.raises(UserError, match=r"t.tsv, line 2: no tab, as in 2 of 3 lines; expected"):
+        read_two_files(*(file(f"t.{side}", x) for side, x in zip(LANGUAGES, texts, strict=True)))
+    with pytest.raises(UserError, match=r"t.tsv, line 2"):
         read_columns(file("t.tsv", "a\tA\nb\nc\n"))
 
 
@@ -77,26 +68,19 @@ def options(file, pairs):
     return argparse.Namespace(pairs=file("t.tsv", text), valid=None, test=None)
 
 
-def test_what_is_left_out_is_counted_once(file, capsys):
+def test_what_is_left_out_is_counted_once(file):
     pairs = [(f"source {n // 2}", f"target {n}") for n in range(60)]  # each source sentence twice
     pairs += [("one", "word " * 10), ("", "nothing"), pairs[0]]
     pairs += [("a", "word " * 9), ("oneword", "o n e " * 4)]  # alike in words, or in characters
     given = options(file, pairs)
     corpus = read_columns(given.pairs)
-    texts = {
-        name: describe(side)
-        for name, side in zip(("en", "fr"), zip(*corpus.kept, strict=True), strict=True)
-    }
     corpora.leave_out_unequal(corpus)
     splits = corpora.split(corpus, given, LANGUAGES, seed=1)
-    corpora.show(corpus, splits, texts)
     assert corpus.read == 65 and corpus.left_out["an empty side"] == 1
     assert corpus.left_out["one side more than 9 times as long as the other"] == 1
     # What was read is in a part, or has been left out for one reason.
     assert sum(map(len, splits.values())) + corpus.left_out.total() == 65
-    said = capsys.readouterr().err
     assert corpus.left_out[corpora.HELD_OUT] > 0
-    assert f"{corpus.left_out[corpora.HELD_OUT]} pairs with a source sentence that is held" in said
     for part in ("valid", "test"):
         assert not {s for s, _ in splits[part]} & {s for s, _ in splits["train"]}
 
@@ -113,11 +97,10 @@ def test_what_is_held_out_follows_from_the_seed_alone(file, monkeypatch):
     """Not from the order of Python's sets, which differs between its processes."""
     code = "import random; from fairseq_rnnsearch.train.pairs import hold_out;"
     code += "print(hold_out([(f'a {n}', 'b') for n in range(99)], random.Random(1))[1])"
-    one, other = (
-        run_process([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}).stdout
-        for seed in "12"
-    )
-    assert one == other and one.count("a ") == 4
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    found = run_process([sys.executable, "-c", code], env=environment).stdout
+    pairs = [(f"a {n}", "b") for n in range(99)]
+    assert found == f"{corpora.hold_out(pairs, random.Random(1))[1]}\n" and found.count("a ") == 4
     monkeypatch.setattr(corpora, "MOST_HELD_OUT", 2)
     given = options(file, [(f"a {n}", f"b {n}") for n in range(99)])
     splits = [
@@ -133,25 +116,6 @@ def test_other_packed_files_are_read(name, tmp_path, file):
     pack = {"bz2": bz2.compress, "xz": lzma.compress, "lzma": older}[name[5:]]
     (tmp_path / name).write_bytes(pack(b"a\nb\n"))
     assert read_two_files(tmp_path / name, file("t.fr", "A\nB\n")).kept == [("a", "A"), ("b", "B")]
-
-
-def test_a_small_file_may_shrink_to_almost_nothing(file):
-    files = (
-        file(f"t.{name}.gz", f"{word}\n" * 9999) for name, word in (("en", "yes"), ("fr", "oui"))
-    )
-    assert read_two_files(*files).kept == [("yes", "oui")] * 9999
-
-
-@pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_pipe_is_read_whole(pack):
-    lines = [(f"a {n}", f"A {n}") for n in range(9000)]  # more than one buffer holds
-    text = pack("".join(f"{source}\t{target}\n" for source, target in lines).encode())
-    ours, theirs = os.pipe()
-    writer = threading.Thread(target=lambda: os.fdopen(theirs, "wb").write(text))
-    writer.start()
-    assert read_columns(Path(f"/dev/fd/{ours}")).kept == lines
-    writer.join()
-    os.close(ours)
 
 
 def test_a_line_that_is_no_text_is_left_out_and_counted(file):
@@ -200,9 +164,3 @@ def test_what_is_wrong_with_a_given_part_is_said(file):
     file("given.en", "\n\n")
     with pytest.raises(UserError, match=r"given: only 0 usable pairs for valid; at least 1 needed"):
         corpora.split(read_columns(given.pairs), given, LANGUAGES, seed=1)
-
-
-def test_a_duration_has_the_largest_unit_that_fits():
-    seconds = (20, 99 * 60, 2 * 3600, 71 * 3600, 2695 * 3600)
-    said = ["20 seconds", "99 minutes", "2 hours", "71 hours", "112 days"]
-    assert [duration(one) for one in seconds] == said

@@ -1,7 +1,6 @@
 """rnnsearch-train: what it trains by which settings, in which steps, and what it refuses."""
 
 import argparse
-import contextlib
 import os
 import re
 import signal
@@ -14,17 +13,14 @@ from itertools import product
 import pytest
 import torch
 from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
-from models import SIZES as MODEL_SIZES
-from models import build_model
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.runs.checkpoint import write_average
 from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
-from fairseq_rnnsearch.train import progress, stages
+from fairseq_rnnsearch.train import stages
 from fairseq_rnnsearch.train.__main__ import main
 from fairseq_rnnsearch.train.pairs import PARTS
-from fairseq_rnnsearch.train.progress import Progress
 from fairseq_rnnsearch.train.settings import (
     FIELDS,
     Settings,
@@ -66,42 +62,7 @@ def test_sizes_follow_from_the_corpus(pairs, hidden, updates):
     assert (s.hidden, s.updates, s.longest, s.bleu_tokenizer) == (hidden, updates, 50, "13a")
     assert s.bpe_dropout == (0.1 if pairs < 200_000 else 0)
     assert for_corpus({"hidden": 7, "updates": 9}, pairs).hidden == 7
-
-
-def test_the_help_has_the_settings_that_100_000_pairs_get(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "1000")  # a hyphen would end a line
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    shown = " ".join(capsys.readouterr().out.split())
-    chosen = for_corpus({}, 100_000)
-    for name, field in FIELDS.items():
-        found = re.search(re.escape(field.metadata["help"]) + r"(?: \(default: (.*?)\))?", shown)
-        default, _, fixed = (found[1] or "").partition("; with --corpus ")
-        assert default == as_argument(getattr(chosen, name)), name
-        assert (fixed or default) == as_argument(field.default), name
-
-
-def test_the_manual_has_the_settings_of_every_number_of_pairs():
-    manual = (PACKAGE / "manual" / "train.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (?:below ([\d,]+)|more) \| (\d.*) \|$", manual, re.M)
-    assert len(rows) == 4
-    for least, row in rows:
-        pairs = int(least.replace(",", "")) - 1 if least else 2_000_000
-        s = for_corpus({}, pairs)
-        units, merges, dropout, of_bpe, rdrop, epochs, rate = row.split(" | ")
-        assert units == f"{s.embedding}, {s.hidden}, {s.attention}, {s.maxout}"
-        assert (merges, dropout, rate) == (
-            f"{s.bpe_merges:,}", as_argument(s.dropout), as_argument(s.learning_rate)
-        )  # fmt: skip
-        copies = f"{s.bpe_dropout_epochs}, with {s.bpe_copies} copies"
-        assert of_bpe == (copies if s.bpe_dropout else "none")
-        assert rdrop == (as_argument(s.rdrop) if s.rdrop else "none")
-        assert s.updates == pairs * int(epochs) // s.batch_size
-
-
-def test_smaller_batches_take_more_updates():
-    s = for_corpus({"batch_size": 40}, 29_000)
-    assert s.updates == 29_000 * 17 // 40
+    assert for_corpus({"batch_size": 40}, 29_000).updates == 29_000 * 17 // 40
 
 
 SUBWORDS = {  # what goes with so many pairs, unless it is set otherwise
@@ -126,8 +87,7 @@ def test_settings_of_subwords(pairs, given):
     assert found == SUBWORDS[pairs, given]
 
 
-REFUSED = ["target_tokenizer=words", "hidden=0", "hidden=1e3", "dropout=nan", "bpe_dropout=1"]
-REFUSED += ["learning_rate=fast", "lowercase=2", "length_penalty=long"]
+REFUSED = ["target_tokenizer=words", "hidden=0", "dropout=nan", "bpe_dropout=1"]
 
 
 @pytest.mark.parametrize("given", REFUSED)
@@ -145,75 +105,19 @@ def test_a_recipe_s_variables_are_settings():
     assert sorted(found) == ["--bleu-tokenizer=zh", "--target-tokenizer=moses"]
 
 
-# --- what it takes ------------------------------------------------------------------------------
-
-
-def planned(folder, given):
-    """What is said before 29,000 pairs are trained on."""
-    text = progress.Text(300_000, 1_400_000, distinct=90)
-    chosen = read(dict(x.split("=", 1) for x in given.split()))
-    s = for_corpus(chosen, 29_000)
-    return list(progress.plan(folder / "work", s, (text, text), 29_000, 27_000, 1000))
-
-
-@pytest.mark.parametrize("fixed_context", [False, True])
-def test_the_parameters_are_those_of_the_model(fixed_context):
-    m, n, a, l = sizes = (5, 7, 0 if fixed_context else 4, 3)
-    own = m, n, m, n, a or MODEL_SIZES["attention_size"], l
-    model = build_model(fixed_context=fixed_context, **dict(zip(MODEL_SIZES, own, strict=True)))
-    known = sum(p.numel() for name, p in model.named_parameters() if not name.endswith("bias"))
-    vector = 0 if fixed_context else a  # v_a, which is as small as a bias
-    assert progress.parameters_of(sizes, (14, 13)) == known - vector
-
-
-def test_what_is_said_fits_the_settings(tmp_path, monkeypatch):
-    def numbers(given):
-        _, of_model, of_disk = planned(tmp_path, given)
-        found = re.findall(r"about ([\d.]+) (?:million|min|h)| and ([\d.]+) GB", of_model)
-        found += re.findall(r"work takes ([\d.]+) (G)B of disk", of_disk)
-        return [float(one or other) for one, other in found]
-
-    free, there = 1e12, 1e12
-    monkeypatch.setattr(progress, "free_at", lambda path: free)
-    monkeypatch.setattr(progress, "memory_of_machine", lambda: there)
-    parameters, minutes, memory, disk = numbers("rdrop=0")
-    assert disk == pytest.approx(12 * (5 + 2) * parameters / 1000, abs=0.1)
-    assert numbers("rdrop=0 average=50")[3] == pytest.approx(12 * 52 * parameters / 1000, abs=0.1)
-    # of 17 epochs, the 6 after BPE-dropout read each batch twice
-    assert numbers("")[1] == pytest.approx(minutes * (17 + 6) / 17, rel=0.05)
-    assert "256/256/0/256 units" in planned(tmp_path, "model=rnnencdec")[0]
-    by_letters = numbers("tokenizer=character")[0]
-    assert by_letters == round(progress.parameters_of([256] * 4, (90, 90)) / 1e6, 1)
-    free = 1000
-    assert planned(tmp_path, "")[3:] == ["warning: the disk is too small"]
-    free, there = 1e12, (memory + 0.1) * 1e9
-    assert planned(tmp_path, "")[3:] == []
-    there = 0.3e9
-    assert planned(tmp_path, "")[3:] == ["warning: this machine has 0.3 GB of memory"]
-
-
 # --- the command --------------------------------------------------------------------------------
 
 MISTAKES = {
-    "": "name the two text files",
     "--source @/a.en": "name the two text files",
     "--source @/a.en --target @/b.en": "must name two languages",
-    "--source @/a.txt --target @/a.en": "must name two languages",
-    "--source @/a --target @/a.en": "must name two languages",
     "--pairs @/a.en": "must name two languages",
-    "--pairs @/a.en --languages en": "must name two languages",
-    "--pairs @/a.en --source @/a.en --target @/a.fr": "name the two text files",
     "--source @/a.en --target @/a.fr --test @/x": "there is no file",
-    "--corpus @ --languages en,fr": "train.en cannot be read: No such file",
+    "--corpus @ --languages en,fr": "train.en cannot be read",
     "--corpus @ --languages en,fr --test @/x": "--valid and --test go without --corpus",
-    "--source @/a.en --target @/a.fr --hidden x": "argument --hidden: invalid number value: 'x'",
-    "--source @/a.en --target @/a.fr": "a.en: only 1 usable pair for train; at least 20 needed",
-    "--source @/a.en --target @/a.fr --work @": "has other things in it (a) and is no work folder",
+    "--source @/a.en --target @/a.fr": "a.en: only 1 usable pair for train",
+    "--source @/a.en --target @/a.fr --work @": "has other things in it (a)",
     "--source @/empty.en --target @/a.fr": "empty.en has 0 lines but @/a.fr has 1 line",
-    "--source @/a.en --target @/long.fr": "a.en has 1 line but @/long.fr has 99 lines; each line",
-    "--source @/a.en --target @/a.fr --languages en,": "must name two languages",
     "--corpus @/corpus --languages en,fr": "valid.en has 1 line but @/corpus/valid.fr has 2 lines",
-    "--source @/a.en --target @/a.fr --bleu-tokenizer x": "--bleu-tokenizer: invalid choice: 'x'",
     "--sauce": "unrecognized arguments: --sauce",
 }
 
@@ -223,8 +127,6 @@ def test_mistakes_make_nothing(tmp_path, given, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for file in ("a.en", "a.fr", "b.en", "a"):
         (tmp_path / file).write_text(f"{file}\n")
-    for file in ("long.en", "long.fr"):
-        (tmp_path / file).write_text("".join(f"{file} {n}\n" for n in range(99)))
     (tmp_path / "empty.en").touch()
     (tmp_path / "corpus").mkdir()
     for part, (language, end) in product(("train", "valid", "test"), (("en", ""), ("fr", "\nb"))):
@@ -317,15 +219,6 @@ def test_lines_that_are_shown_extend_the_log(tmp_path):
     assert (tmp_path / "logs/x.log").read_text() == "1\n"
 
 
-def test_a_reader_that_has_gone_is_no_full_disk(tmp_path):
-    def make(out):
-        raise BrokenPipeError  # of standard output, such as `| head`
-
-    work = Work(tmp_path)
-    with work.locked(), pytest.raises(BrokenPipeError):
-        work.do(Step("make", make, tmp_path / "made"))
-
-
 @pytest.mark.parametrize(
     ("code", "status"),
     [("raise SystemExit(130)", 130), ("print('Stopped by SIGUSR1 @ 7 updates; the')", 138)],
@@ -341,18 +234,13 @@ def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(
     assert 'step "train" is unfinished; run again to go on' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
-def test_a_signal_is_passed_on_unless_it_is_ignored(tmp_path, capsys, handler):
-    code = "import os, signal, time; os.kill(os.getppid(), signal.SIGHUP); time.sleep(1)"
-    work, before = Work(tmp_path), signal.signal(signal.SIGHUP, handler)
+def test_a_signal_is_passed_on(tmp_path):
+    code = "import os, signal, time; os.kill(os.getppid(), signal.SIGHUP); time.sleep(60)"
+    work = Work(tmp_path)
     step = Step("train", lambda out: (work.run("x", ["-c", code]), out.touch()), tmp_path / "a")
-    try:
-        with work.locked(), contextlib.suppress(SystemExit):
-            work.do(step)
-    finally:
-        signal.signal(signal.SIGHUP, before)
-    assert (tmp_path / "a").exists() == (handler == signal.SIG_IGN)
-    assert ("train: done in" in capsys.readouterr().err) == (handler == signal.SIG_IGN)
+    with work.locked(), pytest.raises(SystemExit):
+        work.do(step)
+    assert not (tmp_path / "a").exists()
 
 
 def test_a_program_ends_with_a_training_that_is_killed(tmp_path):
@@ -383,8 +271,6 @@ def test_a_text_that_was_changed_meanwhile_is_refused(tmp_path, monkeypatch):
         again = [*given, f"--work={tmp_path}/work{number}", "--stop-after=text"]
         main(again)
         main(again)
-        (moved := tmp_path / f"moved{number}").symlink_to(tmp_path)
-        main([one.replace(str(tmp_path), str(moved)) for one in again])
         text = (tmp_path / "train.en").read_text()
         (tmp_path / "train.en").write_text(text.replace("red", "blue"))
         with pytest.raises(UserError, match="other settings, now digest of the text="):
@@ -417,20 +303,6 @@ def test_a_step_that_fills_the_disk_is_named(tmp_path):
     assert not (tmp_path / "made").exists()
 
 
-def test_a_link_to_a_work_folder_may_be_changed_meanwhile(tmp_path):
-    first, second = (Work(tmp_path / name) for name in ("first", "second"))
-    first.folder.mkdir()
-    (tmp_path / "link").symlink_to(first.folder)
-    with second.locked(), (work := Work(tmp_path / "link")).locked():
-        (tmp_path / "link").unlink()
-        (tmp_path / "link").symlink_to(second.folder)
-        work.remember({"SEED": "1"})
-        work.link("made", work.folder / "logs")
-    assert (first.folder / "made").resolve() == first.folder / "logs"
-    assert not (first.folder / "made").readlink().is_absolute()  # the folder may be moved
-    assert sorted(path.name for path in second.folder.iterdir()) == [".done", "logs"]
-
-
 def test_how_each_language_is_tokenised_cannot_be_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(Work, "do", lambda self, step: None)
     for part in ("train", "valid", "test"):
@@ -457,18 +329,13 @@ TRAININGS = {  # the steps, and what is particular to the command of each, by se
 
 
 @pytest.mark.parametrize("given", TRAININGS)
-def test_r_drop_comes_after_bpe_dropout(tmp_path, given, monkeypatch, capsys):
-    commands = []
-    monkeypatch.setattr(
-        Work, "run", lambda self, name, command, show=None: commands.append(command)
-    )
+def test_r_drop_comes_after_bpe_dropout(tmp_path, given, monkeypatch):
+    commands = commands_of(monkeypatch)
     monkeypatch.setattr(Training, "folders", lambda self: [])
     chosen = read(dict(x.split("=") for x in given.split()))
     steps = training(tmp_path, **chosen).train()
     for step in steps:
         step.make(*filter(None, [step.output]))
-    is_said = "for 5 epochs; then R-Drop goes on to update" in capsys.readouterr().err
-    assert is_said == ("train with BPE-dropout" in TRAININGS[given])
     found = [re.findall("--(?:rdrop|max-e)[a-z-]* [^ ]+", " ".join(map(str, x))) for x in commands]
     assert dict(zip((s.name for s in steps), found, strict=True)) == TRAININGS[given]
 
@@ -561,10 +428,12 @@ def test_the_best_checkpoints_are_averaged_and_no_other(tmp_path, monkeypatch):
     names = ["checkpoint.best_nll_loss_2.1.pt", "checkpoint.best_nll_loss_2.2.pt"]
     for name in (*names, "checkpoint_best.pt", "checkpoint_last.pt"):
         (tmp_path / "checkpoints" / name).touch()
-    called = []
-    monkeypatch.setattr(Work, "run", lambda self, name, command: called.extend(command))
+    commands = commands_of(monkeypatch)
     training(tmp_path)._average(tmp_path / "out")
-    assert called[2:] == [tmp_path / "out", *(tmp_path / "checkpoints" / name for name in names)]
+    assert commands[0][2:] == [
+        tmp_path / "out",
+        *(tmp_path / "checkpoints" / name for name in names),
+    ]
 
 
 def test_translations_stand_in_the_order_of_the_text(tmp_path):
@@ -664,16 +533,6 @@ def test_the_report_says_what_is_scored(tmp_path, given, monkeypatch, capsys):
     assert [line.removesuffix(index) for line in said[5:-2]] == REPORTED[given]
 
 
-def test_a_page_offers_the_first_sentences_and_the_longest(tmp_path, monkeypatch):
-    commands = commands_of(monkeypatch)
-    found = training(tmp_path)
-    found.corpus.mkdir()
-    (found.corpus / "test.en").write_text("a\nb\nc c\nd d d\ne\n")
-    found.make_page("title", "licence").make(tmp_path / "page.html")
-    assert commands[0][-3:] == ["--example=a", "--example=b", "--example=d d d"]
-    assert commands[0][-7:-3] == ["--title", "title", "--licence", "licence"]
-
-
 EPOCHS = {  # the folder that each epoch reads, by settings: 60 updates of two, of four pairs
     "": [""],
     "bpe_dropout=0.1": ["", "copy-2", "copy-3"],
@@ -698,30 +557,19 @@ def test_each_epoch_reads_its_copy_and_the_last_ones_every_merge(tmp_path, given
     assert found.folders() == [data / copy if copy else data for copy in EPOCHS[given]]
 
 
-def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp_path, capsys):
+def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp_path):
     lines = [f"{word} {word[::-1]}" for word in ("station", "nation", "ratio", "notation")] * 20
     text = "\n".join(lines) + "\n"
     (tmp_path / "corpus").mkdir()
-    for name in ("train", "valid", "test"):
-        for language in ("en", "fr"):
-            (tmp_path / "corpus" / f"{name}.{language}").write_text(text)
+    for name, language in product(PARTS, ("en", "fr")):
+        (tmp_path / "corpus" / f"{name}.{language}").write_text(text)
     options = ["--bpe-merges", "60", "--bpe-dropout", "0.3", "--bpe-copies", "2"]
     corpus = ["--corpus", str(tmp_path / "corpus"), "--languages", "en,fr"]
     work = tmp_path / "work"
     main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
-    said = capsys.readouterr().out.splitlines()
-    assert said[0] == "  merges learned" and said[-4:-3] == ["  2 of 2 copies in fr"]
-    assert said[-3:] == [f"  {n} of 3 texts" for n in (1, 2, 3)]
-    assert [path.name for path in (work / "logs").iterdir()] == ["preprocess.log"]  # of one process
-    made = work / "subwords"
-    again = run_process(
-        [sys.executable, "-m", "subword_nmt.apply_bpe", "--codes", made / "codes.en"]
-        + ["--dropout", "0.3", "--seed", "2", "--input", work / "tokens" / "train.en"]
-    )
-    assert again.stdout == (made / "train-2.en").read_text()
     for language in ("en", "fr"):
         one, two, whole, all_ways, valid = (
-            (made / f"{name}.{language}").read_text()
+            (work / f"subwords/{name}.{language}").read_text()
             for name in ("train-1", "train-2", "train-0", "train", "valid")
         )
         assert all_ways == whole + one + two and one != two and whole == valid
@@ -731,8 +579,6 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
         known = dict(map(str.split, (work / f"data/dict.{language}.txt").open()))
         counted = {piece: str(count) for piece, count in Counter(all_ways.split()).items()}
         assert {piece: known[piece] for piece in counted} == counted
-    binarised = {path.stem for path in (work / "data").glob("*.idx")}
-    assert binarised == {f"{x}.en-fr.{y}" for x in ("train", "valid", "test") for y in ("en", "fr")}
     for copy in ("copy-2", "copy-0"):
         further = {path.stem for path in (work / "data" / copy).glob("*.idx")}
         assert further == {"train.en-fr.en", "train.en-fr.fr"}
@@ -757,52 +603,6 @@ def test_languages_share_merges_or_have_their_own(tmp_path, joint):
     english, french = ((out / f"codes.{language}").read_text() for language in ("en", "fr"))
     assert (english == french) == joint
     assert settings_of(out)["fr"]["bpe_codes"] == "codes.fr"
-
-
-# --- how it goes --------------------------------------------------------------------------------
-
-# fairseq's wall stays 0 after a resume
-REPORT = (
-    "| INFO | train_inner | epoch {}:     {} / 50 loss=1, ppl={}, wps=1, num_updates={}, wall=0"
-)
-
-
-def test_progress_is_a_line_for_each_report(capsys):
-    progress = Progress(900, 0)
-    for line in (
-        "31 of 31 training pairs have at most 60 tokens",
-        "29 of 31 training pairs have at most 50 tokens",
-        "2026 | INFO | fairseq.trainer | Loaded checkpoint c/x.pt (epoch 1 @ 20 updates)",
-        REPORT.format("001", 25, "7.5", 25),
-        "29 of 31 training pairs have at most 50 tokens",
-        "something else",
-        "| valid | epoch 001 | valid on 'valid' subset | loss 2 | nll_loss 3 | x | ppl 8 | y",
-        "| WARNING | \x1b[2J a sentence is long",
-    ):
-        progress.show(line)
-    assert capsys.readouterr().out.splitlines() == [
-        "  left out of training: 2 of 31 pairs, of more than 50 words or pieces",
-        "  goes on after update 20, in epoch 1",
-        "  update 25 of 900, epoch 1: training perplexity 7.5, 0 seconds so far",
-        "  epoch 1: validation perplexity 8",
-        "  | WARNING | \ufffd[2J a sentence is long",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("updates", "epochs", "total"), [(900, 0, 900), (900, 3, 150), (0, 3, 150)]
-)
-def test_the_end_of_a_training_is_the_nearer_one(capsys, monkeypatch, updates, epochs, total):
-    times = iter((100, 103, 230))
-    monkeypatch.setattr(time, "monotonic", lambda: next(times))
-    progress = Progress(updates, epochs)
-    for update in (25, 50):
-        progress.show(REPORT.format("001", update, "7.5", update))
-    left = f"{(total - 50) * 127 / 25 / 60:.0f} minutes left"
-    assert capsys.readouterr().out.splitlines() == [
-        f"  update 25 of {total}, epoch 1: training perplexity 7.5, 3 seconds so far",
-        f"  update 50 of {total}, epoch 1: training perplexity 7.5, 2 minutes so far, {left}",
-    ]
 
 
 # --- a whole training ---------------------------------------------------------------------------
