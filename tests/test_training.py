@@ -235,7 +235,7 @@ def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(
 
 
 def test_a_signal_is_passed_on(tmp_path):
-    code = "import os, signal, time; os.kill(os.getppid(), signal.SIGHUP); time.sleep(60)"
+    code = "import os, signal, time; os.kill(os.getppid(), signal.SIGTERM); time.sleep(60)"
     work = Work(tmp_path)
     step = Step("train", lambda out: (work.run("x", ["-c", code]), out.touch()), tmp_path / "a")
     with work.locked(), pytest.raises(SystemExit):

@@ -115,6 +115,7 @@ def archives(tmp_path_factory):
     return make_archives(folder), folder / "archives.tsv"
 
 
+# Of these, what uses it is slow, and `test_text_of_ones_own` starts the recipe in any case.
 @pytest.fixture(scope="module")
 def unbroken(archives, tmp_path_factory):
     """The recipe after one run without interruption."""
@@ -131,6 +132,7 @@ def copy_of(recipe, folder):
     return Recipe(folder, "http://127.0.0.1:9", recipe.environment["ARCHIVE_TABLE"])
 
 
+@pytest.mark.slow
 def test_every_part_of_the_result(unbroken):
     for name in DOMAINS:
         found = [unbroken.text(f"tokens/{name}/text.{ln}") for ln in LANGUAGES]
@@ -148,6 +150,7 @@ def test_every_part_of_the_result(unbroken):
         assert len(unbroken.text(f"tokens/{split}/text.fr")) == len(expected)
 
 
+@pytest.mark.slow
 def test_the_news_is_selected(unbroken):
     rows = [ln.split("\t") for ln in unbroken.text("selected-300/selection.tsv")]
     kept = {row[0]: int(row[2]) for row in rows[1:]}
@@ -158,6 +161,7 @@ def test_the_news_is_selected(unbroken):
     assert len(unbroken.text("selected-300/train.en")) == kept["all"]
 
 
+@pytest.mark.slow
 def test_the_shortlist_has_exactly_so_many_words(unbroken):
     for language in LANGUAGES:
         lines = unbroken.text(f"data-shortlist-12-300/dict.{language}.txt")
@@ -169,6 +173,7 @@ def test_the_shortlist_has_exactly_so_many_words(unbroken):
         assert all(counts[word] <= rarest for word in counts if word not in words)
 
 
+@pytest.mark.slow
 def test_a_second_run_does_nothing(unbroken):
     before = {path: path.stat().st_mtime_ns for path in unbroken.work.rglob("*.en")}
     log = unbroken.ok()
@@ -209,29 +214,13 @@ def test_killed_in_every_stage_and_resumed(unbroken, archives, tmp_path):
     assert recipe.made() == unbroken.made()
 
 
-@pytest.mark.slow
-def test_stages_by_name(archives, tmp_path):
-    files, table = archives
-    with serving(files) as mirror:
-        recipe = Recipe(tmp_path, mirror.address, table)
-        assert "v7.tgz: No such file" in recipe.error("--from", "extract", "--to", "extract")
-        recipe.ok("--to", "extract")
-        assert recipe.called() == ["download.py", *["extract.py"] * 7]
-        recipe.ok("--from", "tokenise", "--to", "tokenise")
-        assert recipe.called() == ["tokenise.py"] * 7
-    for options, message in {
-        ("--from", "train?"): "FROM=train?: must be one of download extract",
-        ("--all",): "unknown argument --all",
-    }.items():
-        assert message in recipe.error(*options)
-
-
 WRONG = {
     "another setting": ({"LONGEST": "50"}, "was made with other settings, now LONGEST=50"),
     "a vocabulary": ({"VOCABULARY": "words"}, "VOCABULARY=words: must be one of shortlist bpe"),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_settings(unbroken, name):
     settings, message = WRONG[name]

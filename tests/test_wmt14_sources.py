@@ -6,7 +6,6 @@ import io
 import os
 import sys
 import tarfile
-from pathlib import Path
 
 import pytest
 from wmt14 import RECIPE, corpus, make_archives, packed, program, rows, serving, sgml
@@ -15,7 +14,6 @@ from fairseq_rnnsearch.errors import UserError
 
 sys.path.insert(0, str(RECIPE))
 download, extract, reader = map(importlib.import_module, ("download", "extract", "sgml"))
-SHARED = Path(os.environ.get("RNNSEARCH_SHARED") or RECIPE.parents[2] / "shared") / "data"
 EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
 
 
@@ -83,13 +81,10 @@ def test_a_busy_server_is_asked_again(made, tmp_path):
         assert path.read_bytes() == files[EUROPARL]
 
 
-@pytest.mark.parametrize("known", [True, False])
-def test_what_a_broken_off_run_left(made, tmp_path, known):
+def test_what_a_broken_off_run_left(made, tmp_path):
     """Whole, too long, or of a server without ranges."""
     files, table = made
     content, archive = files[EUROPARL], table["europarl-v7"]
-    if not known:
-        archive = download.Archive(archive.corpus, archive.path, archive.name, None, None, ("", ""))
     with serving(files) as mirror:
         for left, ranges in ((content, True), (content + b"x", True), (content[:50], False)):
             mirror.ranges = ranges
@@ -102,18 +97,13 @@ def test_a_wrong_file_is_not_kept(made, tmp_path):
     archive = table["europarl-v7"]
     wrong = bytes(len(files[EUROPARL]))
     with serving({EUROPARL: wrong}) as mirror:
-        expected = rf"v7\.tgz: .* but is sha256:\w+, expected {archive.checksum}"
-        with pytest.raises(UserError, match=expected):
+        with pytest.raises(UserError, match=rf"v7\.tgz: .*, expected {archive.checksum}"):
             fetch(mirror, archive, tmp_path)
-        assert not list(tmp_path.iterdir())
         mirror.files[EUROPARL] = wrong + b"!"
-        expected = rf"has {len(wrong) + 1:,} bytes, expected are {len(wrong):,}"
-        with pytest.raises(UserError, match=expected):
+        with pytest.raises(UserError, match=rf"has {len(wrong) + 1:,} bytes"):
             fetch(mirror, archive, tmp_path)
         with pytest.raises(UserError, match=r"training-parallel-un\.tgz: .* answers 404"):
             fetch(mirror, table["un"], tmp_path)
-    with pytest.raises(UserError, match=r"v7\.tgz: .* cannot be fetched: .*refused.*, found 0"):
-        fetch(mirror, archive, tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -125,11 +115,9 @@ def test_archives_that_are_there_are_used(made, tmp_path):
     with serving(files) as mirror:
         command = ["download", "--out", tmp_path, "--mirror", mirror.address]
         command += ["--table", tmp_path / "table", "europarl-v7", "un"]
-        ran = program(*command)
-        assert ran.returncode == 1 and "No such file" in ran.stderr
+        assert "No such file" in program(*command).error()
         (tmp_path / "table").write_text("".join("\t".join(row) + "\n" for row in rows))
-        ran = program(*command)
-    assert ran.returncode == 0, ran.stderr
+        program(*command).ok()
     assert not mirror.asked
     assert (tmp_path / "training-parallel-un.tgz").read_bytes() == b"my own"
 
@@ -209,12 +197,10 @@ def test_files_of_ones_own(tmp_path):
     (tmp_path / "a.fr.gz").write_bytes(gzip.compress(b"c\nd\n"))
     (tmp_path / "b.sgm").write_bytes(sgml("srcset", ["e", "f"]))
     one, two = f"{tmp_path}/a.en:{tmp_path}/a.fr.gz", f"{tmp_path}/b.sgm:{tmp_path}/b.sgm"
-    lay_out("out", one, two).check_returncode()
+    lay_out("out", one, two).ok()
     assert (tmp_path / "out/text.en").read_bytes() == b"a\nb\ne\nf\n"
     assert (tmp_path / "out/text.fr").read_bytes() == b"c\nd\ne\nf\n"
-    ran = lay_out("out-none", f"{tmp_path}/a.en:{tmp_path}/none")
-    assert ran.returncode == 1 and f"{tmp_path}/none" in ran.stderr
-    assert len(ran.stderr.splitlines()) == 1
+    assert f"{tmp_path}/none" in lay_out("out-none", f"{tmp_path}/a.en:{tmp_path}/none").error()
 
 
 # --- SGML ---------------------------------------------------------------------------------------
@@ -245,12 +231,7 @@ BROKEN_SGML = {
     "a lost segment": (DOC.format('<seg id="1">a</seg><seg id="3">b</seg>'), "3 of d where 2"),
     "no end": (DOC.format('<seg id="1">a<seg id="2">b</seg>'), "segment 1 of d is not ended"),
     "a cut document": ('<doc docid="d"><seg id="1">a</seg>', "document d is not ended"),
-    "an end too many": (DOC.format("a</seg>"), "</seg> without <seg>"),
-    "no number": (DOC.format('<seg id="x">a</seg>'), "has no number"),
-    "a heading within": (DOC.format('<seg id="1">a<hl>b</seg>'), "<hl> within segment 1 of d"),
     "nothing": ("<srcset></srcset>", "has no <seg>"),
-    "outside": ('<seg id="1">a</seg>', "outside of a document"),
-    "no name": ("<doc><seg id=1>a</seg></doc>", "has no docid"),
     "twice": (DOC.format('<seg id="1">a</seg>') * 2, "a second document d"),
 }
 
@@ -262,18 +243,11 @@ def test_broken_sgml_is_named(tmp_path, name):
         segments(tmp_path, text)
 
 
-@pytest.mark.parametrize(
-    ("target", "message"),
-    [("abc", r"b\.sgm lacks segment 2 of d0"), ("abcdef", r"a\.sgm lacks segment 3 of d0")],
-)
-def test_sides_that_do_not_match(tmp_path, target, message):
+def test_sides_that_do_not_match(tmp_path):
     (tmp_path / "a.sgm").write_bytes(sgml("srcset", [*"abcd"]))
-    (tmp_path / "b.sgm").write_bytes(sgml("refset", [*target]))
-    with pytest.raises(UserError, match=message):
+    (tmp_path / "b.sgm").write_bytes(sgml("refset", [*"abc"]))
+    with pytest.raises(UserError, match=r"b\.sgm lacks segment 2 of d0"):
         reader.read_pair(tmp_path / "a.sgm", tmp_path / "b.sgm")
-
-
-def test_documents_in_another_order(tmp_path):
     one, two = ('<doc docid="{}"><seg id="1">{}</seg></doc>'.format(*x) for x in ("aA", "bB"))
     (tmp_path / "a.sgm").write_text(one + two)
     (tmp_path / "b.sgm").write_text(two + one)

@@ -46,7 +46,7 @@ def tokenise(text, out, *more):
 
 def test_what_is_kept_and_what_not(tmp_path):
     text = write_sides(tmp_path / "text", *([case[i] for case in CLEANED] for i in (0, 1)))
-    tokenise(text, tmp_path / "out").check_returncode()
+    tokenise(text, tmp_path / "out").ok()
     for side, language in enumerate(("en", "fr")):
         plain = PlainText(language, "moses")
         expected = [" ".join(plain.tokens(c[side].decode())) for c in CLEANED if not c[2]]
@@ -60,18 +60,15 @@ def test_what_is_kept_and_what_not(tmp_path):
 
 def test_reserved_words_in_text_that_is_tokenised_already(tmp_path):
     text = write_sides(tmp_path / "text", [b"a <s> b", b"a <unk>"], [b"c", b"c"])
-    tokenise(text, tmp_path / "out", "--tokenizer", "space").check_returncode()
+    tokenise(text, tmp_path / "out", "--tokenizer", "space").ok()
     assert (tmp_path / "out/text.en").read_text() == "a <unk>\n"
 
 
 def test_text_that_cannot_be_tokenised(tmp_path):
     text = write_sides(tmp_path / "text", [b"a", b"\xff"], [b"c", b"c"])
-    ran = tokenise(text, tmp_path / "out", "--keep-all")
-    assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1].endswith(f"{text}: not UTF-8: the line b'\\xff'")
+    assert f"{text}: not UTF-8" in tokenise(text, tmp_path / "out", "--keep-all").error()
     text = write_sides(tmp_path / "none", [b""], [b"c"])
-    ran = tokenise(text, tmp_path / "out2")
-    assert ran.returncode == 1 and "no pair of 1 can be used" in ran.stderr
+    assert "no pair of 1 can be used" in tokenise(text, tmp_path / "out2").error()
 
 
 # --- scores and the cut -------------------------------------------------------------------------
@@ -105,7 +102,7 @@ def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
     command = "score", "score", "--text", text
     for processes in (1, 3):
         more = "--models", models, "--out", tmp_path / str(processes), "--processes", processes
-        program(*command, *more).check_returncode()
+        program(*command, *more).ok()
     found = [np.load(tmp_path / n / "scores.npy") for n in ("1", "3")]
     whole = [b"".join(ln + b"\n" for ln in side).decode() for side in (lines, lines[::-1])]
     assert np.array_equal(found[0], Selector.load(models).scores(*whole))
@@ -113,8 +110,7 @@ def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
     words = np.load(tmp_path / "3/words.npy")
     assert words.tolist() == [len(line.split()) for line in lines[::-1]]
     ran = program(*command, "--models", text, "--out", tmp_path / "4")
-    assert ran.returncode == 1 and "in.source.npz cannot be read" in ran.stderr
-    assert ran.stderr.count("\n") == 1
+    assert "in.source.npz cannot be read" in ran.error()
 
 
 @pytest.mark.parametrize("lines", [1, 2, 100])
@@ -147,7 +143,7 @@ def test_the_cut_over_all_corpora(tmp_path):
         return program(*command, "--words", words, "--out", tmp_path / f"out{words}", "a", "b")
 
     for budget in (100, 0):
-        run(budget).check_returncode()
+        run(budget).ok()
         kept, left = [], budget or 10**9
         for number in sorted(range(len(pairs)), key=lambda i: (pairs[i][0], i)):
             left -= pairs[number][1]
@@ -161,4 +157,4 @@ def test_the_cut_over_all_corpora(tmp_path):
         assert last[:3] == ["all", "120", str(len(kept))]
     np.save(tmp_path / "scores/b/scores.npy", np.zeros(69, "f4"))
     np.save(tmp_path / "scores/b/words.npy", np.ones(69, "i4"))
-    assert "b has 70 pairs and 69 scores: score it again" in run(99).stderr
+    assert "b has 70 pairs and 69 scores" in run(99).error()

@@ -4,8 +4,6 @@ import gzip
 import hashlib
 import io
 import random
-import subprocess
-import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -13,7 +11,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from commands import ROOT
+from commands import ROOT, Finished, call
 
 RECIPE = ROOT / "recipes" / "wmt14_en_fr"
 LANGUAGES = ("en", "fr")
@@ -66,10 +64,9 @@ def packed(members: dict[str, bytes], compress: bool) -> bytes:
     return out.getvalue()
 
 
-def program(name: str, *arguments: object) -> subprocess.CompletedProcess:
-    """Run one of the recipe's Python programs in a process of its own."""
-    command = [sys.executable, RECIPE / f"{name}.py", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True)
+def program(name: str, *arguments: object) -> Finished:
+    """Run one of the recipe's Python programs."""
+    return call(RECIPE / f"{name}.py", *arguments)
 
 
 def rows() -> list[list[str]]:
