@@ -1,10 +1,9 @@
 """The corpus of the everyday recipe: nothing of the test or validation set is in training."""
 
-import sys
 import zipfile
 
 import pytest
-from commands import ROOT, run_process
+from commands import ROOT, call
 
 PROGRAM = ROOT / "recipes" / "everyday" / "corpus.py"
 PAIRS = [(f"Sentence {i}.", f"Phrase\N{NARROW NO-BREAK SPACE}{i} !") for i in range(40)]
@@ -20,9 +19,8 @@ def laid_out(tmp_path):
         (tmp_path / f"test.{language}").write_text("".join(f"{pair[side]}\n" for pair in TEST))
 
     def lay_out(target, valid):
-        command = [sys.executable, PROGRAM, "--out", tmp_path / "out", "--archive", archive]
-        command += ["--test", tmp_path / "test", "--target", target, "--valid", str(valid)]
-        return run_process(command)
+        files = ["--out", tmp_path / "out", "--archive", archive, "--test", tmp_path / "test"]
+        return call(PROGRAM, *files, "--target", target, "--valid", valid)
 
     return lay_out, tmp_path / "out"
 
@@ -34,7 +32,7 @@ def read(folder, split):
 
 def test_no_sentence_is_on_two_sides_of_the_split(laid_out):
     lay_out, out = laid_out
-    said = lay_out("fr", 5).stdout
+    said = lay_out("fr", 5).out
     train, valid, test = (read(out, split) for split in ("train", "valid", "test"))
     assert test == TEST and len(train) + len(valid) == 39  # of 42, a repetition and two are out
     assert "left out: 3 of 42 pairs" in said
@@ -55,6 +53,5 @@ def test_the_target_has_plain_spaces_and_the_source_what_people_write(laid_out):
 
 def test_a_corpus_that_is_too_small_is_refused(laid_out):
     lay_out, out = laid_out
-    refused = lay_out("fr", 20)
-    assert "English sentences are too few to hold 20 out" in refused.stderr
-    assert refused.returncode == 1 and not out.exists()
+    assert "too few to hold 20 out" in lay_out("fr", 20).error()
+    assert not out.exists()

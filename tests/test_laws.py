@@ -2,19 +2,16 @@
 
 import gzip
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from commands import ROOT, run_process
+from commands import ROOT, Finished, call, run_process
 
 PROGRAM = Path(__file__).parents[1] / "recipes/laws/split.py"
 WHENCE = {"train", "valid", "test", "long"}
 
 
-def run(corpus: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, PROGRAM, corpus, "--out", out, *options]
-    return run_process(command)
+def run(corpus: Path, out: Path, *options: str) -> Finished:
+    return call(PROGRAM, corpus, "--out", out, *options)
 
 
 def pack(path: Path, lines: list[str]) -> Path:
@@ -33,7 +30,7 @@ def test_no_document_is_in_two_parts_and_no_test_sentence_in_training(tmp_path):
     lines += [f"big\tbig {n}\tgrand {n}" for n in range(20)]
     corpus = pack(tmp_path / "laws.tsv.gz", lines)
     sizes = "--valid 12 --test 12 --long 3 --largest 10".split()
-    assert run(corpus, tmp_path / "out", *sizes).returncode == 0
+    run(corpus, tmp_path / "out", *sizes).ok()
     parts = {
         part: [
             (tmp_path / f"out/{part}.{language}").read_text().splitlines()
@@ -57,9 +54,9 @@ def test_no_document_is_in_two_parts_and_no_test_sentence_in_training(tmp_path):
 
 def test_refusals(tmp_path):
     corpus = pack(tmp_path / "laws.tsv.gz", ["one\tEnglish"])
-    assert "line 1: must be document, English and French" in run(corpus, tmp_path).stderr
+    assert "laws.tsv.gz, line 1" in run(corpus, tmp_path).error()
     corpus = pack(tmp_path / "laws.tsv.gz", ["one\tEnglish\tfrançais"])
-    assert "valid: only 1 pair, should be 3,000" in run(corpus, tmp_path).stderr
+    assert "valid: only 1 pair" in run(corpus, tmp_path).error()
 
 
 def test_the_recipe_lays_out_its_text_for_the_experiment(tmp_path):
