@@ -163,19 +163,3 @@ def test_what_scores_may_change_afterwards(corpus):
     other = corpus(FORESIGHT_GUIDED_WEIGHT="2")
     assert other.returncode == 1
     assert "now FORESIGHT_GUIDED_WEIGHT=2" in other.stderr.splitlines()[-1]
-
-
-@pytest.mark.parametrize(
-    ("settings", "line"),
-    [
-        ({"POSTERIOR": "no"}, "POSTERIOR=no: must be one of 0 1"),
-        (
-            {"OWN_PAIRS": "9"},
-            "OWN_PAIRS=9: models follow their own links, with FORESIGHT=0 GUIDED=0",
-        ),
-    ],
-)
-def test_a_setting_that_cannot_be_is_one_line(settings, line, corpus):
-    refused = corpus(**settings)
-    assert refused.returncode == 1 and not refused.stdout
-    assert line in refused.stderr.splitlines()[-1] and len(refused.stderr.splitlines()) == 1

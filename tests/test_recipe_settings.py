@@ -79,8 +79,15 @@ def test_a_training_that_sigusr1_ends_is_not_done(tmp_path):
     assert (tmp_path / ".done/train").exists()
 
 
-@pytest.mark.parametrize("setting", ["SEED=2", "INITIALIZATION=uniform", "EVALUATE=valid"])
-def test_settings_that_tell_arms_apart_are_not_ignored(tmp_path, setting):
-    given = {"PATH": os.environ["PATH"], "WORK": str(tmp_path), **dict([setting.split("=")])}
-    ended = run_process(["bash", RECIPES / "ablations/run.sh"], env=given)
-    assert ended.returncode == 1 and f"error: {setting}: would be ignored" in ended.stderr
+@pytest.mark.parametrize(
+    ("recipe", "setting"),
+    [("ablations", "SEED=2"), ("ablations", "CORPUS=short"), ("hansards", "POSTERIOR=no")],
+)
+def test_a_setting_that_would_be_ignored_is_one_line(tmp_path, recipe, setting):
+    given = {"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work"), "VENV": "none"}
+    ended = run_process(
+        ["bash", RECIPES / recipe / "run.sh"], env=given | dict([setting.split("=")])
+    )
+    (line,) = ended.stderr.splitlines()
+    assert ended.returncode == 1 and f"error: {setting}: " in line
+    assert not ended.stdout and not list(tmp_path.iterdir())
