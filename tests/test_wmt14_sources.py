@@ -70,17 +70,6 @@ def test_an_interrupted_download_goes_on(made, tmp_path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_a_busy_server_is_asked_again(made, tmp_path):
-    files, table = made
-    with serving(files) as mirror:
-        mirror.busy = 2
-        with pytest.raises(UserError, match=r"v7\.tgz: .* answers 503 .*, found 0; run again"):
-            fetch(mirror, table["europarl-v7"], tmp_path, tries=2)
-        mirror.busy = 1
-        path = fetch(mirror, table["europarl-v7"], tmp_path, tries=2)
-        assert path.read_bytes() == files[EUROPARL]
-
-
 def test_what_a_broken_off_run_left(made, tmp_path):
     """Whole, too long, or of a server without ranges."""
     files, table = made

@@ -104,7 +104,6 @@ class Mirror:
         files: content by path.
         cut: bytes after which a connection ends, for each of the next answers; 0 is all.
         ranges: whether it understands them.
-        busy: how many of the next answers say so.
         asked: path and Range header of each request.
     """
 
@@ -112,7 +111,6 @@ class Mirror:
         self.files = files
         self.cut: list[int] = []
         self.ranges = True
-        self.busy = 0
         self.asked: list[tuple[str, str | None]] = []
         self.address = ""
 
@@ -125,10 +123,6 @@ def serving(files: dict[str, bytes]) -> Iterator[Mirror]:
         def do_GET(self) -> None:
             path, wanted = self.path.lstrip("/"), self.headers.get("Range")
             mirror.asked.append((path, wanted))
-            if mirror.busy:
-                mirror.busy -= 1
-                self.send_error(503)
-                return
             if path not in mirror.files:
                 self.send_error(404)
                 return
