@@ -5,7 +5,6 @@ import sys
 
 import pytest
 from commands import ROOT, run_process
-from test_recipe_help import modules  # noqa: F401  a fixture
 
 
 @pytest.mark.slow
