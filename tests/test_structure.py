@@ -4,11 +4,16 @@ import ast
 import collections
 import re
 import sys
+from argparse import Namespace
 from pathlib import Path
 
 import commands
 import pytest
 from commands import ROOT, run_process
+from omegaconf import OmegaConf
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.options import check_configuration
 
 pytest_plugins = ["trained"]
 
@@ -37,6 +42,14 @@ def test_no_function_of_a_script_stands_twice():
             places["".join(names)].append(path.name)
     assert {"Heatmap", "beamSearch", "colourOf", "grey"} <= places.keys()
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+def test_options_are_checked_in_one_namespace_and_in_groups():
+    options = {"task": "alignment_heatmap", "max_source_positions": 0}
+    group = {"_name": options["task"], "max_source_positions": 0}
+    for cfg in (Namespace(**options), OmegaConf.create({"task": group})):
+        with pytest.raises(UserError, match=r"^--max-source-positions 0: must be 1 or more"):
+            check_configuration(cfg)
 
 
 # --- state of the whole process -----------------------------------------------------------------

@@ -50,7 +50,8 @@ def fill_presets(add_defaults: Callable[[DictConfig], None], cfg: DictConfig) ->
         given = {k: v for group in groups.values() for k, v in group.items() if v is not None}
         filled = Namespace(**given)
         ARCH_CONFIG_REGISTRY[arch](filled)
-        for group, dataclass in _dataclasses(groups).items():
+        names = {group: options.get("_name") for group, options in groups.items()}
+        for group, dataclass in _dataclasses(names).items():
             known = {field.name for field in fields(dataclass)}
             preset = {k: v for k, v in vars(filled).items() if k not in given and k in known}
             if preset:
@@ -67,29 +68,33 @@ def _group(cfg: DictConfig, name: str) -> dict:
     return OmegaConf.to_container(group) if OmegaConf.is_dict(group) else {}
 
 
-def _dataclasses(groups: Mapping[str, Mapping[str, Any]]) -> dict[str, type]:
-    """Return the dataclasses of the parts that groups of options name."""
+def _dataclasses(names: Mapping[str, Any]) -> dict[str, type]:
+    """Return the dataclasses of the parts with these names: of the model, the task and so on."""
     registries = {group: one["dataclass_registry"] for group, one in REGISTRIES.items()}
     registries |= {"model": MODEL_DATACLASS_REGISTRY, "task": TASK_DATACLASS_REGISTRY}
-    names = {group: options.get("_name") for group, options in groups.items()}
-    names["model"] = ARCH_MODEL_NAME_REGISTRY.get(names.get("model"), names.get("model"))
-    return {g: registries[g][n] for g, n in names.items() if n in registries.get(g, ())}
+    names = {**names, "model": ARCH_MODEL_NAME_REGISTRY.get(names["model"], names["model"])}
+    return {g: registry[names[g]] for g, registry in registries.items() if names.get(g) in registry}
 
 
-def check_configuration(cfg: DictConfig) -> None:
-    """Check the options of a command, which fairseq keeps in groups.
+def check_configuration(cfg: DictConfig | Namespace) -> None:
+    """Check the options of a command, which fairseq keeps in groups or, for some commands, in one.
 
     Raises:
         UserError: as ``check_options``.
     """
-    container = OmegaConf.to_container(cfg)
-    groups = {name: group for name, group in container.items() if isinstance(group, dict)}
-    # a value may refer to another one
-    of_groups = [one.items() for one in groups.values()]
-    given = {k: v for one in of_groups for k, v in one if not str(v).startswith("${")}
-    if cfg.get("model") is not None:  # only training has one
-        given["arch"] = None
-    check_options(given, *_dataclasses(groups).values())
+    if isinstance(cfg, Namespace):
+        given = vars(cfg)
+        names = {**given, "model": given.get("arch")}
+    else:
+        container = OmegaConf.to_container(cfg)
+        groups = {name: group for name, group in container.items() if isinstance(group, dict)}
+        names = {"model": None} | {name: group.get("_name") for name, group in groups.items()}
+        # a value may refer to another one
+        values = [pair for group in groups.values() for pair in group.items()]
+        given = {name: value for name, value in values if not str(value).startswith("${")}
+        if cfg.get("model") is not None:  # only training has one
+            given["arch"] = None
+    check_options(given, *_dataclasses(names).values())
 
 
 def check_options(given: Mapping[str, Any], *parts: type) -> None:

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.runs.options import check_configuration, check_options
+from fairseq_rnnsearch.runs.options import check_configuration
 from fairseq_rnnsearch.text.corpus import line_batches, text_lines
 
 # functions that the running program calls at its end
@@ -30,10 +30,7 @@ def checked(main: Callable) -> Callable:
 
     @functools.wraps(main)
     def run(cfg: DictConfig | Namespace, *args, **options) -> None:
-        if isinstance(cfg, Namespace):  # of fairseq-preprocess
-            check_options(vars(cfg))
-        else:
-            check_configuration(cfg)
+        check_configuration(cfg)
         _prepare_screen()
         with contextlib.ExitStack() as finishing:
             token = _ends.set(finishing)
