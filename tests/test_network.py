@@ -78,18 +78,6 @@ def test_weights_at_padding_are_zero_and_rows_sum_to_one(left, **options):
     assert_close(weights.sum(-1), torch.ones(4, 5, dtype=torch.float64), **EXACT)
 
 
-@pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("options", MODELS)
-def test_recurrences_without_gradients_are_the_same(options, left):
-    """They are computed by other functions, all at once."""
-    model = random_model(**options)
-    source, target = padded(SOURCES, left), padded(previous(TARGETS))
-    expected = model(source, None, target)
-    with torch.no_grad():
-        found = model(source, None, target)
-    assert_close(found[0], expected[0], **EXACT)
-
-
 # --- one step at a time --------------------------------------------------------------------------
 
 
