@@ -263,12 +263,7 @@ def test_the_recipe_compares_arms_and_goes_on(tmp_path):
         **{"BEAM": "2", "OMP_NUM_THREADS": "1", "VENV": sys.prefix},
     }
     command = ["bash", ROOT / "recipes" / "ablations" / "run.sh"]
-
-    def run():
-        return run_process(command, env=os.environ | settings)
-
-    first, again = run(), run()
-    assert first.returncode == 0, first.stderr
+    first, again = (run_process(command, env=os.environ | settings, check=True) for _ in range(2))
     rows = [line.split("|") for line in first.stdout.splitlines() if line.startswith("| ")]
     assert [row[1].strip() for row in rows[2:]] == ["program", "reset_after"]
     assert all(len(row[6].split()) == 2 for row in rows[2:])  # a BLEU for each seed
@@ -276,4 +271,5 @@ def test_the_recipe_compares_arms_and_goes_on(tmp_path):
     assert again.stderr.count("it is in the record") == 4
     assert first.stdout.endswith(again.stdout)  # before it, the first has told of its epochs
     settings |= {"WORK": str(tmp_path / "other"), "KNOWN_RUNS": str(tmp_path / "work" / "runs.tsv")}
-    assert run().stdout == again.stdout and not (tmp_path / "other" / "arms").exists()
+    known = run_process(command, env=os.environ | settings)
+    assert known.stdout == again.stdout and not (tmp_path / "other" / "arms").exists()

@@ -89,9 +89,3 @@ def test_bins_without_sentences():
     assert curves(bins, ["one"], 2) == ([4.0], {"one": [pytest.approx(100)]}, [2])
     with pytest.raises(UserError, match="no bin has 3 sentences or more; --fewest"):
         curves(bins, ["one"], 3)
-
-
-@pytest.mark.parametrize(("width", "longest"), [(0, 60), (10, 5), (7, 60)])
-def test_impossible_bins(width, longest):
-    with pytest.raises(UserError, match="bins of"):
-        by_length({"one": ["a"]}, [["a"]], np.array([1]), width, longest, Bootstrap(20))

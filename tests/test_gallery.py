@@ -11,11 +11,9 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import (
     Alignment,
     Gallery,
-    Look,
     parse_formats,
     parse_samples,
     read_alignments,
-    save_heatmap,
     text_heatmap,
     write_gallery,
 )
@@ -183,13 +181,6 @@ def test_weights_are_shares_but_for_rounding(tmp_path, weight):
     path = tmp_path / "alignments.jsonl"
     write_gallery(tmp_path, [Alignment(("a",), ("x",), np.array([[weight]]))], ("jsonl",))
     np.testing.assert_equal(read_alignments(path)[0].weights, [[weight]])
-
-
-def test_pictures_have_the_style_of_the_gallery(tmp_path):
-    write_gallery(tmp_path, [PIECES], ("png",), Look("slides", "title"))
-    alone = tmp_path / "alone.png"
-    save_heatmap(alone, PIECES.source, PIECES.target, PIECES.weights, style="slides")
-    assert (tmp_path / "sentence0003.png").read_bytes() == alone.read_bytes()
 
 
 # --- many sentences -------------------------------------------------------------------------------

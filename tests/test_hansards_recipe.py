@@ -151,15 +151,3 @@ def test_text_of_the_task_is_in_training_only_if_asked_for(tmp_path):
         )
         written = (tmp_path / "out/train.fr").read_text().splitlines()
         assert sorted(written) == [*french, "un chien rouge ."]
-
-
-@pytest.mark.slow
-def test_what_scores_may_change_afterwards(corpus):
-    """The same trainings serve weights given the word, and no gold that is not to be read."""
-    assert error_rates(corpus(FORESIGHT="1"))
-    later = corpus(POSTERIOR="1", GOLD="0")
-    assert {split for split, _ in error_rates(later)} == {"valid"}
-    assert "train en-fr: done before" in later.stderr
-    other = corpus(FORESIGHT_GUIDED_WEIGHT="2")
-    assert other.returncode == 1
-    assert "now FORESIGHT_GUIDED_WEIGHT=2" in other.stderr.splitlines()[-1]

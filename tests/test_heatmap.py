@@ -5,7 +5,6 @@ import io
 import re
 from itertools import pairwise
 
-import matplotlib
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
@@ -189,13 +188,6 @@ def test_layout(source, target):
         assert paper.x0 < box.x0 and box.x1 < paper.x1 and paper.y0 < box.y0 and box.y1 < paper.y1
 
 
-def test_long_words_keep_their_ends():
-    axes = draw_heatmap(["begin" + "x" * 100 + "end"], ["two\nlines"], [[1.0]])
-    (label,) = texts(axes.get_xticklabels())
-    assert label.startswith("beginx") and label.endswith("xend") and "…" in label
-    assert texts(axes.get_yticklabels()) == ["two lines"]
-
-
 def test_mathematics_is_plain_text(tmp_path):
     """Broken mathematics would raise at drawing; sound mathematics would lose its dollars."""
     words = [r"$x_1$", r"$\frac{$", "a_b", "<&>"]
@@ -206,33 +198,21 @@ def test_mathematics_is_plain_text(tmp_path):
     assert drawing.count(">&lt;&amp;&gt;</text>") == 2
 
 
-@pytest.mark.parametrize("name", ["a.png", "a.PNG", "a.pdf", "a.svg"])
+@pytest.mark.parametrize("name", ["a.PNG", "a.pdf", "a.svg"])
 def test_formats(tmp_path, name):
+    """Text stays text, and the same picture is the same file."""
     path = tmp_path / name
     save_sentence(path)
     content = path.read_bytes()
-    kind = path.suffix.lower()
-    if kind == ".png":
-        assert imread(path).shape[0] > 300
-    elif kind == ".pdf":
-        assert content.startswith(b"%PDF") and b"CIDFontType2" in content  # text, not outlines
-    else:
-        drawing = content.decode()
-        assert all(f">{word}</text>" in drawing for word in ("agreement", "économique"))
-        assert "DejaVu Sans" in drawing
+    held = {
+        ".PNG": [b"\x89PNG"],
+        ".pdf": [b"%PDF", b"CIDFontType2"],
+        ".svg": [b">agreement</text>", ">économique</text>".encode()],
+    }
+    assert all(part in content for part in held[path.suffix])
     save_sentence(str(path))
-    assert path.read_bytes() == content  # the same picture is the same file
+    assert path.read_bytes() == content
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
-
-
-def test_style_of_the_user_stays_out_and_untouched(tmp_path):
-    save_sentence(tmp_path / "plain.png")
-    style = {"font.size": 30, "axes.grid": True, "image.origin": "lower", "savefig.bbox": "tight"}
-    with matplotlib.rc_context(style):
-        before = dict(matplotlib.rcParams)
-        save_sentence(tmp_path / "styled.png")
-        assert dict(matplotlib.rcParams) == before
-    assert (tmp_path / "styled.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
 
 
 @pytest.mark.parametrize(

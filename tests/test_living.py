@@ -67,6 +67,13 @@ def again(model, network):
     return Translator(network, *dictionaries, *texts, length_limit=SHORT)
 
 
+def written(tmp_path, model, **options):
+    """The page of a model."""
+    path = tmp_path / "living.html"
+    write_living_page(path, [model], **options)
+    return path
+
+
 def ask(page, *calls, plain=False):
     """What the engine of a page answers to calls, each [function, arguments...]."""
     command = [NODE, RUNNER, page, *(["plain"] if plain else [])]
@@ -165,8 +172,7 @@ VARIANTS = [
 @pytest.mark.parametrize("options", VARIANTS, ids=str)
 def test_answers_are_those_of_python(options, tmp_path):
     model = translator(kernels="reference", **options)
-    path = tmp_path / "living.html"
-    write_living_page(path, [model], weights="float32")
+    path = written(tmp_path, model, weights="float32")
     text = TEXTS[1]
     (first,) = ask(path, ["translate", text])
     word = {"1": first["alternatives"][1][2][0]}
@@ -221,32 +227,19 @@ def check_tree(answer, beam):
 @needs_node
 def test_every_option_of_the_architecture_runs_or_is_refused(tmp_path):
     """Those of speed and precision leave the answers of the page as they are."""
+    small = {"encoder_hidden_size": 4, "decoder_hidden_size": 8}
     for option in fields(RNNSearchConfig):
-        if option.name.startswith("_"):
-            continue
-        if names := getattr(option.type, "__members__", None):
-            values = list(names)
-        elif isinstance(option.default, bool):
-            values = [True, False]
-        elif option.name.endswith("dropout"):
-            values = [0.5]
-        else:
-            assert isinstance(option.default, int)  # a size
-            values = [11]
-        for value in values:
-            sizes = {"encoder_hidden_size": 4, "decoder_hidden_size": 8, option.name: value}
-            if option.name in ("encoder_hidden_size", "decoder_hidden_size"):
-                sizes = {option.name: value}
-            model = translator(**sizes)
-            path = tmp_path / f"{option.name}-{value}.html"
+        is_switch = isinstance(option.default, bool)  # others are names, or sizes as `small` has
+        for value in getattr(option.type, "__members__", [True, False] if is_switch else []):
+            model = translator(**small | {option.name: value})
             try:
-                write_living_page(path, [model], weights="float32")
+                path = written(tmp_path, model, weights="float32")
             except UserError as refused:
                 said = str(refused).replace("-", "_")
-                assert option.name in said and (value is True or str(value) in said)
+                assert option.name in said and (value is True or value in said)
                 continue
             if option.name in ("compute_dtype", "kernels"):  # of which some need a GPU
-                model = translator(**sizes | {option.name: option.default})
+                model = translator(**small)
             check(*ask(path, ["translate", TEXTS[1]]), model, TEXTS[1], model_best(model, TEXTS[1]))
 
 
@@ -258,8 +251,7 @@ def model_best(model, text):
 def test_rounded_weights_are_those_that_are_stored(tmp_path):
     """The page with 8-bit weights equals a model whose matrices were rounded in Python."""
     model = translator()
-    path = tmp_path / "living.html"
-    write_living_page(path, [model])
+    path = written(tmp_path, model)
     for parameter in model.models[0].parameters():
         if parameter.dim() > 1:
             steps, scales = quantised(parameter.detach().numpy())
@@ -274,8 +266,7 @@ def test_rounded_weights_are_those_that_are_stored(tmp_path):
 
 @needs_node
 def test_the_loop_in_javascript_equals_webassembly(tmp_path):
-    path = tmp_path / "living.html"
-    write_living_page(path, [translator()], weights="float32")
+    path = written(tmp_path, translator(), weights="float32")
     calls = [["translate", text, {"beam": 12}] for text in TEXTS]
     for fast, plain in zip(ask(path, *calls), ask(path, *calls, plain=True), strict=True):
         assert fast["pieces"] == plain["pieces"]
@@ -295,8 +286,7 @@ def test_a_step_under_the_glass_follows_the_equations(tmp_path):
     """Each value from the ones before it, by numpy and the paper's equations."""
     for order in DECODER_ORDERS:
         model = translator(decoder_order=order)
-        path = tmp_path / f"{order}.html"
-        write_living_page(path, [model], weights="float32")
+        path = written(tmp_path, model, weights="float32")
         (found,) = ask(path, ["translate", TEXTS[1]])
         (seen,) = ask(path, ["step", TEXTS[1], found["pieces"], 2])
         p = {name: value.numpy() for name, value in model.models[0].decoder.state_dict().items()}
@@ -332,8 +322,7 @@ def softmax(x):
 def test_the_step_that_a_row_has_moved(tmp_path):
     """Its context is that of the row, and the weights after it are those of the answer."""
     model = translator()
-    path = tmp_path / "living.html"
-    write_living_page(path, [model], weights="float32")
+    path = written(tmp_path, model, weights="float32")
     touched = {"rows": {"1": [0, 0, 1, 0, 0, 0]}}
     (found,) = ask(path, ["translate", TEXTS[1], touched])
     steps = ask(path, *(["step", TEXTS[1], found["pieces"], i, touched] for i in (1, 2)))
@@ -343,8 +332,7 @@ def test_the_step_that_a_row_has_moved(tmp_path):
 
 @needs_node
 def test_what_cannot_be_is_said(tmp_path):
-    path = tmp_path / "living.html"
-    write_living_page(path, [translator()])
+    path = written(tmp_path, translator())
     calls = {
         "beam 13": ["translate", "w1", {"beam": 13}],
         "words": ["translate", "w1", {"prefix": "<pad>"}],
@@ -416,8 +404,7 @@ def test_a_text_is_split_into_sentences_as_in_python(tmp_path):
         " \n ",
         *SENTENCES,
     ]
-    path = tmp_path / "living.html"
-    write_living_page(path, [translator()])
+    path = written(tmp_path, translator())
     for text, found in zip(texts, ask(path, *(["sentences", text] for text in texts)), strict=True):
         lines = (sentence for line in text.split("\n") for sentence in sentences_in(line))
         assert found == [sentence.strip() for sentence in lines if sentence.strip()]
@@ -446,8 +433,7 @@ def test_subwords_are_those_of_subword_nmt(version, tmp_path):
     codes.write_text(version + old + "l o\nlo w\na a\naa a\nlo w\n")
     model = translator()
     model.source_text = model.target_text = PlainText("en", bpe_codes=codes)
-    path = tmp_path / "living.html"
-    write_living_page(path, [model])
+    path = written(tmp_path, model)
     assert len(text_rules((model.source_text, model.target_text))[1]) == 1  # merges of both sides
     words = ["lowest low slow aaaaa aaaa a é lowé 🎉🎉 est</w> e"]
     assert ask(path, ["tokens_of", "source", *words]) == [model.source_text.tokens(*words)]
@@ -474,8 +460,7 @@ def test_unknown_words_are_counted_and_named_as_in_python(tmp_path, caplog):
 @needs_node
 def test_a_translation_that_was_cut_says_so(tmp_path):
     model = translator()
-    path = tmp_path / "living.html"
-    write_living_page(path, [model], weights="float32")
+    path = written(tmp_path, model, weights="float32")
     for text, answer in zip(TEXTS, ask(path, *(["translate", one] for one in TEXTS)), strict=True):
         longest = model.length_limit.of(len(model.source_text.tokens(text)) + 1)
         assert answer["isCut"] == (len(model_best(model, text)["tokens"]) > longest)

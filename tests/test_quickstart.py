@@ -20,11 +20,11 @@ def test_the_quickstart_and_again_with_another_beam(tmp_path):
 
     def run(beam):
         command = ["bash", ROOT / "recipes" / "quickstart.sh"]
-        ended = run_process(command, env={**environment, "BEAM": str(beam)}, timeout=300)
-        assert ended.returncode == 0, ended.stderr
+        given = {**environment, "BEAM": str(beam)}
+        ended = run_process(command, env=given, timeout=300, check=True)
         return ended.stdout, ended.stderr
 
-    said, log = run(5)
+    said, _ = run(5)
     assert said.count("source  ") == 3 and "BLEU|nrefs:1|" in said
     picture = re.search(r'^heatmap of ".*":\n  (.*\.png)$', said, re.M)
     assert Path(picture[1]).read_bytes().startswith(b"\x89PNG")

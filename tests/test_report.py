@@ -11,7 +11,7 @@ from reporting import paper
 from reporting.__main__ import main
 from reporting.length_curves import draw_length_curves
 from reporting.sentences import known_sentences, read_known_words
-from reporting.tables import Column, Table, escaped, fixed, markdown, span
+from reporting.tables import Column, Table, escaped, markdown
 from sacrebleu.metrics import BLEU, CHRF
 
 from fairseq_rnnsearch.errors import UserError
@@ -102,12 +102,10 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
     assert [first[1], first[5]] == [sacrebleu(FIRST, REFERENCE), sacrebleu(no_unk, subset)]
     assert [first[3], first[4], first[7]] == ["*26.75*", "–", "*34.16*"]
     cells = dict(zip(of_others[0], others["first"], strict=True))
-    for name, by in {"chrF": CHRF}.items():
-        assert cells[f"All: {name}"] == sacrebleu(FIRST, REFERENCE, decimals=1, by=by)
-        assert cells[f"No UNK: {name}"] == sacrebleu(no_unk, subset, decimals=1, by=by)
-        for sentences in "All", "No UNK":
-            low, high = map(float, cells[f"{sentences}: 95% interval"].split("–"))
-            assert low <= float(cells[f"{sentences}: {name}"]) <= high and low < high
+    for kind, scored in {"All": (FIRST, REFERENCE), "No UNK": (no_unk, subset)}.items():
+        assert cells[f"{kind}: chrF"] == sacrebleu(*scored, decimals=1, by=CHRF)
+        low, high = map(float, cells[f"{kind}: 95% interval"].split("–"))
+        assert low <= float(cells[f"{kind}: chrF"]) <= high and low < high
     assert second[1] == sacrebleu(SECOND, REFERENCE)
     assert second[5] == sacrebleu([SECOND[i] for i in kept], subset)
     assert [second[3], second[7]] == ["–", "–"]
@@ -116,11 +114,9 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
     assert table["*RNNsearch-50\\* (paper)*"][3:5] == ["*28.45*", "*29.2*"]
     assert table["*RNNsearch-50\\*, Adam (Berard 2018)*"][3:5] == ["–", "*29.9*"]
     assert "*RNNsearch-50 (paper)*" not in table
-    assert "UNK not forbidden: second." in printed
     for tokeniser in ("none", "13a"):
         assert f"BLEU|nrefs:1|bs:50|seed:12345|case:mixed|eff:no|tok:{tokeniser}|" in printed
     assert "chrF2|nrefs:1|bs:50|seed:12345|" in printed
-    assert "Detokenised BLEU (sacreBLEU), difference" not in printed  # the baseline has none
     assert detokenised["second"][1] == sacrebleu(SECOND, REFERENCE, "13a")
     assert detokenised["first"][1] == "–"
 
@@ -249,12 +245,6 @@ def test_markdown_escapes(text, expected):
     assert escaped(text) == expected
 
 
-def test_numbers():
-    assert (fixed(-1.255, 1), fixed(0.5, 2, sign=True)) == ("−1.3", "+0.50")
-    assert (fixed(None, 2), fixed(12345.0, 0)) == (None, "12,345")
-    assert (span((1, 2.25), 1), span((-1, 2), 1, sign=True)) == ("1.0–2.2", "−1.0 to +2.0")
-
-
 # --- Figure 2 -----------------------------------------------------------------------------------
 
 
@@ -262,12 +252,10 @@ def test_curves_and_counts_are_drawn_on_the_papers_axes():
     figure = draw_length_curves([5.0, 55.5], {"one": [20, 25], "two": [3, float("nan")]}, [4, 1200])
     upper, lower = figure.axes
     assert (upper.get_xlim(), upper.get_ylim()) == ((0, 60), (0, 30))
-    assert (upper.get_ylabel(), lower.get_ylabel()) == ("BLEU score", "Sentences")
     drawn = {line.get_label(): line.get_xydata().tolist() for line in upper.lines}
     assert drawn["one"] == [[5, 20], [55.5, 25]]
     assert drawn["two"][0] == [5, 3]
     assert [text.get_text() for text in lower.texts] == ["4", "1,200"]
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
 
 
 def test_lengths_command(files, capsys, tmp_path):
@@ -305,24 +293,14 @@ def test_long_sentences_are_chosen(files, capsys):
 # --- the report -----------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def report(files, capsys, tmp_path):
-    """Return a function that makes a report and returns its Markdown."""
-
-    def report(*more):
-        options = [*texts(files, **{"RNNsearch-50": files["first"], EVIL: files["evil"]})]
-        options += [*dictionaries(files), "--log", f"RNNsearch-50={files['log']}"]
-        options += ["--alignments", f"RNNsearch-50={files['alignments']}", "--alignment-ids", "7"]
-        options += ["--examples", "2", "--fewest", "1", "--resamples", "20", "--note", EVIL, *more]
-        options += ["--paper-rows", "show"]
-        run(capsys, "report", "--out", tmp_path / "out", "--title", EVIL, *options)
-        return (tmp_path / "out" / "report.md").read_text("utf-8")
-
-    return report
-
-
-def test_the_report_holds_every_part(report, tmp_path):
-    text = report()
+def test_the_report_holds_every_part(files, capsys, tmp_path):
+    options = [*texts(files, **{"RNNsearch-50": files["first"], EVIL: files["evil"]})]
+    options += [*dictionaries(files), "--log", f"RNNsearch-50={files['log']}"]
+    options += ["--alignments", f"RNNsearch-50={files['alignments']}", "--alignment-ids", "7"]
+    options += ["--examples", "2", "--fewest", "1", "--resamples", "20", "--note", EVIL]
+    options += ["--paper-rows", "show", "--title", EVIL, "--out", tmp_path / "out"]
+    run(capsys, "report", *options)
+    text = (tmp_path / "out" / "report.md").read_text("utf-8")
     assert "{" not in text.replace("{{style}}", ""), "a value that was not filled in"
     for part in ("Set-up", "Table 1", "Table 2", "Figure 2", "Figure 3", "Table 3", "Command"):
         assert f"## {part}" in text

@@ -71,15 +71,3 @@ def test_the_signal_is_handed_on_and_the_job_queued_again(begin):
     process.send_signal(signal.SIGUSR1)
     assert process.wait(60) == 0
     assert log.read_text().splitlines()[1:] == ["USR1", "requeue 34"]
-
-
-def test_what_is_missing_is_said(begin):
-    _, process = begin("--arch", "rnnsearch_50")
-    assert process.wait(60) == 2
-    assert "give the data folder, the save folder" in process.stderr.read()
-
-
-def test_the_options_that_slurm_reads():
-    options = [line for line in SCRIPT.read_text().splitlines() if line.startswith("#SBATCH ")]
-    assert "#SBATCH --signal=B:USR1@120" in options and "#SBATCH --requeue" in options
-    assert subprocess.run(["bash", "-n", SCRIPT]).returncode == 0

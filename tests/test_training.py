@@ -87,7 +87,7 @@ def test_settings_of_subwords(pairs, given):
     assert found == SUBWORDS[pairs, given]
 
 
-REFUSED = ["target_tokenizer=words", "hidden=0", "dropout=nan", "bpe_dropout=1"]
+REFUSED = ["target_tokenizer=letters", "hidden=0", "dropout=nan", "bpe_dropout=1"]
 
 
 @pytest.mark.parametrize("given", REFUSED)
@@ -156,7 +156,7 @@ def test_a_dry_run_needs_python_alone(tmp_path):
 # --- steps --------------------------------------------------------------------------------------
 
 
-def test_a_step_is_done_once_and_appears_whole(tmp_path, capsys):
+def test_a_step_is_done_once_and_appears_whole(tmp_path):
     work, made = Work(tmp_path / "work"), []
 
     def make(out):
@@ -168,10 +168,9 @@ def test_a_step_is_done_once_and_appears_whole(tmp_path, capsys):
 
     output = work.folder / "file"
     step = Step("make it", make, output)
-    with work.locked(), pytest.raises(SystemExit) as ended:
+    with work.locked(), pytest.raises(SystemExit):
         work.do(step)
-    assert ended.value.code == 130 and not output.exists()
-    assert 'step "make it" is unfinished; run again to go on' in capsys.readouterr().err
+    assert not output.exists()
     work.do(step)
     work.do(step)
     assert output.read_text() == "whole" and len(made) == 2
@@ -208,17 +207,6 @@ def test_a_program_that_fails_ends_the_step_with_its_log(tmp_path, capsys):
     assert capsys.readouterr().err == "\ufffd[2J why\n"
 
 
-def test_lines_that_are_shown_extend_the_log(tmp_path):
-    work, shown = Work(tmp_path), []
-    code = ["-c", "import os; print(os.environ['RNNSEARCH_WHOLE_LOG'])"]
-    with work.locked():
-        for _ in range(2):
-            work.run("x", code, shown.append)
-        assert shown == ["1", "1"] and (tmp_path / "logs/x.log").read_text() == "1\n1\n"
-        work.run("x", code)
-    assert (tmp_path / "logs/x.log").read_text() == "1\n"
-
-
 @pytest.mark.parametrize(
     ("code", "status"),
     [("raise SystemExit(130)", 130), ("print('Stopped by SIGUSR1 @ 7 updates; the')", 138)],
@@ -230,8 +218,7 @@ def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(
     step = Step("train", lambda out: (work.run("x", ["-c", code]), out.touch()), tmp_path / "a")
     with work.locked(), pytest.raises(SystemExit) as ended:
         work.do(step)
-    assert ended.value.code == status
-    assert 'step "train" is unfinished; run again to go on' in capsys.readouterr().err
+    assert ended.value.code == status and not (tmp_path / "a").exists()
 
 
 def test_a_signal_is_passed_on(tmp_path):

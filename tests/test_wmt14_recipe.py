@@ -204,10 +204,8 @@ def test_a_failing_command_leaves_nothing_that_looks_done(unbroken, tmp_path):
     recipe = copy_of(unbroken, tmp_path)
     (recipe.work / "selected-300/train.fr").write_text("a b\n")
     ran = recipe.run(SHORTLIST="11")
-    mistake, recipes = [line for line in ran.stderr.splitlines() if "error: " in line]
-    assert "train.fr has 1 line" in mistake
-    assert "binarise data-shortlist-11-300: the end of " in recipes
-    assert ran.returncode == 1 and not (recipe.work / "data-shortlist-11-300").exists()
+    assert ran.returncode == 1 and "train.fr has 1 line" in ran.stderr
+    assert not (recipe.work / "data-shortlist-11-300").exists()
 
 
 def test_text_of_ones_own(tmp_path, archives):
@@ -255,16 +253,8 @@ def test_from_the_data_to_the_reports(unbroken, tmp_path):
         assert (report == news) == any("100.00" in row for row in moses)  # the reference itself
     (dictionary,) = recipe.work.glob("trained-*/dictionary-RNNsearch-50/dictionary")
     assert all(len(line.split()) == 2 for line in dictionary.read_text().splitlines())
-    recipe.ok("--from", "report", **{**settings, "MODELS": "RNNencdec-30"})  # no alignments
     pieces = {**settings, "VOCABULARY": "bpe", "MODELS": "RNNsearch-50"}
     recipe.ok("--from", "binarise", **pieces)
     assert (recipe.work / "trained-bpe-30-0/report-news/report.md").exists()
-    assert "goes on from RNNsearch-50" not in recipe.ok("--from", "train", **settings)
-    assert recipe.called().count("fairseq-train") == recipe.called().count("fairseq-generate") == 0
-    untrained = {**settings, "MODELS": "RNNencdec-50"}
-    message = recipe.error("--from", "translate", **untrained)
-    assert "RNNencdec-50 is not trained to its end on data-shortlist-12-0: run the stage" in message
-    message = recipe.error("--from", "train", **{**settings, "HIDDEN": "9"})
-    assert "made with other settings, now HIDDEN=9" in message
-    message = recipe.error("--from", "train", **{**settings, "WORKERS": "3"})
-    assert "cannot be shared by WORKERS=3" in message
+    recipe.ok("--from", "train", **settings)
+    assert not {"fairseq-train", "fairseq-generate"} & set(recipe.called())

@@ -27,14 +27,6 @@ def made(tmp_path_factory):
 # --- the table ----------------------------------------------------------------------------------
 
 
-def test_the_real_table_is_whole():
-    table = download.read_table()
-    training = list(table)[:5]
-    assert training == ["europarl-v7", "news-commentary-v9", "un", "commoncrawl", "giga-fren"]
-    assert all(table[name].size and table[name].checksum for name in training)
-    assert len({archive.name for archive in table.values()}) == len(table)
-
-
 def test_test_sets_are_sacrebleus():
     from sacrebleu.dataset import DATASETS
 
