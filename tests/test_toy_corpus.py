@@ -17,7 +17,7 @@ OF_SEED_4 = "35a4e8b31a7bb5a1c13505a8c9e126d1d7a455f152f59012d221102098549627"  
 
 @pytest.fixture(scope="module")
 def drawn():
-    corpus = toy_corpus.split_corpus(train=19_800, valid=100, test=100, seed=3)
+    corpus = toy_corpus.split_corpus(train=6_000, valid=100, test=100, seed=3)
     return list(itertools.chain(*corpus.values()))
 
 
