@@ -75,7 +75,6 @@ class RNNSearchAdadelta(PatchesFairseq, FairseqOptimizer):
     def __init__(self, cfg: RNNSearchAdadeltaConfig, params) -> None:
         super().__init__(cfg)
         self._initial_lr = cfg.lr[0]
-        self._leaves_out = False  # whether to skip the update whose gradient was clipped last
         # the last gradient norm, if it is still on the GPU, and the callback that explains it
         self._unread_norm: tuple[CopiedNumbers, Callable[[], str]] | None = None
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
@@ -138,16 +137,18 @@ class RNNSearchAdadelta(PatchesFairseq, FairseqOptimizer):
             norm = aggregate_norm_fn(norm)
         # fairseq's own adds 1e-6 to the norm
         self._optimizer.factor = (max_norm / norm).clamp(max=1.0) if max_norm > 0 else None
+        self._optimizer.sound = None
         if not self.handles_nonfinite():
             return norm
         if self._optimizer.runs_triton:
             self._handle_on_the_device(norm)
         elif torch.isfinite(norm):
-            self._leaves_out, self._nonfinite_in_a_row = False, 0
+            self._nonfinite_in_a_row = 0
         else:
             self._report(norm, self._explain)
-            self._leaves_out = self.cfg.nonfinite == "skip"
-            if self.cfg.nonfinite == "shrink":
+            if self.cfg.nonfinite == "skip":
+                self._optimizer.sound = False
+            else:
                 self._optimizer.factor = None
                 for parameter in self.params:
                     parameter.grad = 0.1 * parameter.detach()
@@ -218,10 +219,3 @@ class RNNSearchAdadelta(PatchesFairseq, FairseqOptimizer):
             self._nonfinite_updates,
         )
         metrics.log_scalar("nonfinite", self._nonfinite_updates, weight=0, priority=600)
-
-    def step(self, closure=None, scale: float = 1.0, groups=None) -> None:
-        """Update, unless ``clip_grad_norm`` has decided to skip it."""
-        if not self._leaves_out:
-            super().step(closure, scale, groups)
-        self._leaves_out = False
-        self._optimizer.sound = self._optimizer.factor = None

@@ -28,12 +28,12 @@ class OnePassAdadelta(torch.optim.Adadelta):
 
     Attributes:
         factor: what the next update multiplies gradients by; None: 1.
-        sound: whether to make the next update, as a boolean tensor on the device; None: yes. Only
-            if ``runs_triton``.
+        sound: whether to make the next update; None: yes. If ``runs_triton``, it may be a boolean
+            tensor on the device.
     """
 
     factor: Tensor | None = None
-    sound: Tensor | None = None
+    sound: Tensor | bool | None = None
 
     @property
     def runs_triton(self) -> bool:
@@ -44,39 +44,36 @@ class OnePassAdadelta(torch.optim.Adadelta):
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Tensor | float | None:
         """Make one update; a closure first computes the cost, which is returned, and gradients."""
-        cost = None
-        if closure is not None:
-            with torch.enable_grad():
-                cost = closure()
-        groups = [
-            (group, [parameter for parameter in group["params"] if parameter.grad is not None])
-            for group in self.param_groups
-        ]
-        learning = [parameter for _, of_group in groups for parameter in of_group]
+        cost = None if closure is None else torch.enable_grad()(closure)()
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        learning = [p for p in parameters if p.grad is not None]
+        if learning and self.sound is not False:
+            self._update(learning)
+        self.factor = self.sound = None
+        return cost
+
+    def _update(self, learning: Sequence[Tensor]) -> None:
         if self.runs_triton:
             from fairseq_rnnsearch.plugin import fused_adadelta
 
             sound = None if self.sound is None else self.sound.int()
             update = partial(fused_adadelta.update, sound=sound, factor=self.factor)
-        elif functions := self._functions_for(learning):
+        elif self._takes(learning) and (functions := FUNCTIONS.library_for(*learning)):
             factor = 1.0 if self.factor is None else self.factor.item()
             update = partial(_update, functions=functions, factor=factor)
         else:
-            if self.factor is not None and learning:
+            if self.factor is not None:
                 torch._foreach_mul_(gradients_of(learning), self.factor)
             super().step()
-            return cost
-        for group, of_group in groups:
-            update([(p, p.grad, *self._averages_of(p)) for p in of_group], group)
+            return
+        for group in self.param_groups:
+            update(
+                [(p, p.grad, *self._averages_of(p)) for p in group["params"] if p.grad is not None],
+                group,
+            )
         for parameter in learning:  # autograd cannot see what C and Triton write
             torch.autograd.graph.increment_version(parameter)
-        if learning:
-            torch._foreach_add_([self.state[parameter]["step"] for parameter in learning], 1)
-        return cost
-
-    def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
-        """Return the compiled functions if they take an update's tensors."""
-        return FUNCTIONS.library_for(*parameters) if self._takes(parameters) else None
+        torch._foreach_add_([self.state[parameter]["step"] for parameter in learning], 1)
 
     def _takes(self, parameters: Sequence[Tensor]) -> bool:
         """Tell whether one pass can update them: an update's four tensors are dense and alike."""
@@ -112,10 +109,10 @@ def norm_of(gradients: Sequence[Tensor]) -> Tensor:
     dtype = torch.promote_types(gradients[0].dtype, torch.float32)
     if functions := FUNCTIONS.library_for(*gradients):
         squares = torch.empty(len(gradients), dtype=torch.float64, device="cpu")
-        threads = torch.get_num_threads()
         for gradient, square in zip(gradients, squares, strict=True):
             functions.sum_of_squares(
-                threads, gradient.numel(), gradient.data_ptr(), square.data_ptr()
+                *(torch.get_num_threads(), gradient.numel()),
+                *(gradient.data_ptr(), square.data_ptr()),
             )
         return squares.sum().sqrt().to(dtype)
     if all(map(runs_triton, gradients)) and {gradient.dtype for gradient in gradients} == {dtype}:
