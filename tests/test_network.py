@@ -121,14 +121,14 @@ def test_steps_equal_teacher_forcing(options, left):
 def test_few_rows_with_some_panels_and_a_rest(dtype, threads, monkeypatch):
     sizes = {"decoder_hidden_size": 70, "attention_size": 45, "maxout_size": 33}
     model = random_model(**sizes).to(dtype)
-    encoded = model.encoder(padded(SOURCES)).source
     rows = torch.arange(len(SOURCES)).repeat_interleave(7)
+    encoded = model.encoder(padded(SOURCES)).select(rows)
     words = torch.randint(4, 13, (3, len(rows)), generator=torch.Generator().manual_seed(0))
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     found = {}
     for largest in (0, small_batch.LARGEST):
         monkeypatch.setattr(small_batch, "LARGEST", largest)
-        steps = model.decoder.steps(encoded, rows)
+        steps = model.decoder.begin(encoded)
         found[type(steps)] = []
         for last in words:
             t, alpha = steps.step(last)

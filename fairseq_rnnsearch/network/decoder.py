@@ -200,11 +200,13 @@ class Decoder(RunByBackend):
 
     @in_compute_dtype
     def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
-        """Return the decoder for a search, see ``kernels.DecoderSteps``."""
+        """Return the decoder one position at a time, for a search; equals ``teacher_forced``."""
         source, sentences = encoder_out
         if sentences is None:
             sentences = torch.arange(len(source.padding), device=source.padding.device)
-        return self.steps(source, sentences)
+        memory, s_0 = self.remember(source), self.initial_state(source)
+        start = SearchStart(self.order, self.parts, memory, source.summary, s_0, sentences)
+        return self.backend.decoder_steps(start)
 
     # --- the equations, on words without padding on the left -----------------------------------
 
@@ -279,17 +281,6 @@ class Decoder(RunByBackend):
             ValueError: if ``kernels`` names one that cannot.
         """
         return self.backend_for(self.parts, "decoder")
-
-    def steps(self, source: EncodedSource, sentences: Tensor) -> DecoderSteps:
-        """Return the decoder one position at a time, for beam search; equals ``teacher_forced``.
-
-        Args:
-            source: from the encoder, one row per sentence.
-            sentences: ``(rows,)``, the row of ``source`` that each hypothesis translates.
-        """
-        memory, s_0 = self.remember(source), self.initial_state(source)
-        start = SearchStart(self.order, self.parts, memory, source.summary, s_0, sentences)
-        return self.backend.decoder_steps(start)
 
     def output_cost(
         self, t: Tensor, words: Tensor, label_smoothing: float, present: Tensor

@@ -91,21 +91,14 @@ class Encoder(RunByBackend):
 
     @in_compute_dtype
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_) -> EncoderOut:
-        """Encode word numbers, ``(batch, source)``, padded on either side."""
-        return EncoderOut(self.encode(src_tokens, src_tokens.eq(self.dictionary.pad())))
-
-    def encode(self, words: Tensor, padding: Tensor) -> EncodedSource:
-        """Encode sentences.
+        """Encode word numbers, ``(batch, source)``, each sentence with its end symbol.
 
         Padding may be on either side: it never changes a state.
-
-        Args:
-            words: ``(batch, source)``, each sentence with its end symbol.
-            padding: ``(batch, source)``, true for padding.
         """
+        padding = src_tokens.eq(self.dictionary.pad())
         units = [unit for unit in (self.forward_unit, self.backward_unit) if unit is not None]
         backend = self.backend_for(units, "encoder")
-        embedded = embed_words(words.T, self.embedding, self.embedding_dropout, backend)
+        embedded = embed_words(src_tokens.T, self.embedding, self.embedding_dropout, backend)
         directions = [
             Direction(embedded.through(unit.word_inputs), unit, unit is self.backward_unit)
             for unit in units
@@ -115,4 +108,5 @@ class Encoder(RunByBackend):
             summary = states[-1]
         else:
             summary = states[0, :, self.forward_unit.hidden_size :]
-        return EncodedSource(torch.transpose(states, 0, 1).contiguous(), padding, summary)
+        annotations = torch.transpose(states, 0, 1).contiguous()
+        return EncoderOut(EncodedSource(annotations, padding, summary))
