@@ -72,7 +72,9 @@ def _load(
         command = [*shlex.split(os.environ.get("CC") or "cc"), *FLAGS.split(), *defines]
         functions = ctypes.CDLL(str(_library(source, command)))
     except (OSError, ValueError, RuntimeError, subprocess.SubprocessError) as problem:
-        logger.info("%s is not compiled, which is slower: %s", source.name, _reason(problem))
+        output = getattr(problem, "stderr", b"").decode(errors="replace").strip()
+        said = (output or str(problem)).splitlines()[0]
+        logger.info("%s is not compiled, which is slower: %s", source.name, said)
         return None
     for name, types in arguments:
         function = getattr(functions, name)
@@ -104,10 +106,3 @@ def _macros(command: tuple[str, ...]) -> bytes:
 
 def _run(command: list[str | Path]) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
-
-
-def _reason(problem: Exception) -> str:
-    """Return in one line why loading failed: the compiler's first line, if it printed any."""
-    output = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else b""
-    lines = output.decode(errors="replace").strip().splitlines()
-    return lines[0] if lines else str(problem)
