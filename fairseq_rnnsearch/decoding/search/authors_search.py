@@ -99,8 +99,9 @@ class SecondAttempts:
                         hypotheses[i] = [self._empty_hypothesis(sample, i)]
                     break
                 rows = torch.tensor(unfinished).to(sample["net_input"]["src_tokens"].device)
+                given = {x: sample["net_input"][x][rows] for x in ("src_tokens", "src_lengths")}
                 again = self._generate(
-                    {"net_input": _rows(sample["net_input"], rows)},
+                    {"net_input": given},
                     prefix_tokens=None if prefix is None else prefix[rows],
                     **kwargs,
                 )
@@ -131,7 +132,3 @@ class AuthorsSearch(SecondAttempts, BeamSearch):
     def __init__(self, models: Any, dictionary: Any, **options: Any) -> None:
         super().__init__(models, dictionary, **options | REPLACED)
         self.min_len = 0
-
-
-def _rows(net_input: dict, rows: Tensor) -> dict:
-    return {name: net_input[name][rows] for name in ("src_tokens", "src_lengths")}

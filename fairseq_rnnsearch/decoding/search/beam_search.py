@@ -190,14 +190,14 @@ class _Search:
         for step in range(self._max_len + 1):
             features, weights = self._step(words)
             scores = scores.to(torch.promote_types(features[0].dtype, torch.float32))
-            history.begin_step(weights)
+            history.weights.append(weights)
             candidates = self._candidates(step, features, words, scores)
             rows, unfinished = self._advance(step, history, *_read(*candidates))
             if not self._sentences or (self._limits.stops_at_longest and step >= self._max_len):
                 break
             if step >= self._max_len:  # by now every hypothesis must end
                 raise UserError(f"no translation ends: {NO_NUMBERS}")
-            history.end_step(rows)
+            history.steps.append(rows)
             words, parents, scores = self._sent(rows, scores.dtype)
             for steps in self._steps:
                 steps.follow(parents, unfinished, generator.beam_size)

@@ -5,6 +5,7 @@ each row the row of the previous step that it continues. When the search is over
 traced back from their ends.
 """
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import torch
@@ -28,25 +29,23 @@ class _End(NamedTuple):
     score: float
 
 
+@dataclass
 class History:
-    """All steps of one batch, and the ends that were found."""
+    """All steps of one batch, and the ends that were found.
 
-    def __init__(self) -> None:
-        self._steps: list[Rows] = []
-        self._weights: list[Tensor | None] = []
-        self._ends: list[_End] = []
+    Attributes:
+        weights: of each step the alignment weights, ``(rows, source)``, of the rows that look for
+            words.
+        steps: of each step the rows that go on.
+    """
 
-    def begin_step(self, weights: Tensor | None) -> None:
-        """Keep the alignment weights, ``(rows, source)``, of the rows that now look for words."""
-        self._weights.append(weights)
+    weights: list[Tensor | None] = field(default_factory=list)
+    steps: list[Rows] = field(default_factory=list)
+    _ends: list[_End] = field(default_factory=list)
 
     def end_hypothesis(self, row: int, sentence: int, score: float) -> None:
         """Note that a row of the current step is complete with this score, the sum of all log p."""
-        self._ends.append(_End(len(self._weights) - 1, row, sentence, score))
-
-    def end_step(self, rows: Rows) -> None:
-        """Keep the rows that go on."""
-        self._steps.append(rows)
+        self._ends.append(_End(len(self.weights) - 1, row, sentence, score))
 
     def hypotheses(
         self, sentences: int, eos: int, power: float, dtype: torch.dtype
@@ -60,7 +59,7 @@ class History:
             dtype: the type of the scores.
         """
         paths = [self._follow(end, eos) for end in self._ends]
-        steps = len(self._weights)
+        steps = len(self.weights)
         tokens = torch.tensor([words for words, _, _ in paths], dtype=torch.long).view(-1, steps)
         sums = torch.tensor([sums for _, sums, _ in paths], dtype=dtype).view(-1, steps)
         sums[:, 1:] -= sums[:, :-1].clone()
@@ -84,10 +83,10 @@ class History:
 
     def _follow(self, end: _End, eos: int) -> tuple[list[int], list[float], list[int]]:
         """Return words, sums of log p, and each word's row; zeros after the end."""
-        after = [0] * (len(self._weights) - 1 - end.step)
+        after = [0] * (len(self.weights) - 1 - end.step)
         words, sums, rows = [*after, eos], [*after, end.score], [*after, end.row]
         row = end.row
-        for step in reversed(self._steps[: end.step]):
+        for step in reversed(self.steps[: end.step]):
             words.append(step.words[row])
             sums.append(step.scores[row])
             row = step.parents[row]
@@ -96,13 +95,13 @@ class History:
 
     def _weights_of(self, rows: list[list[int]]) -> Tensor | None:
         """Return weights, ``(ends, steps, source)``, in float32 on the CPU, and free the steps'."""
-        if self._weights[0] is None:
+        if self.weights[0] is None:
             return None
-        device = self._weights[0].device
-        by_step = torch.tensor(rows, dtype=torch.long).view(-1, len(self._weights)).T.to(device)
-        shape = len(rows), len(by_step), self._weights[0].size(1)
+        device = self.weights[0].device
+        by_step = torch.tensor(rows, dtype=torch.long).view(-1, len(self.weights)).T.to(device)
+        shape = len(rows), len(by_step), self.weights[0].size(1)
         weights = torch.empty(shape, dtype=torch.float32, device=device)
         for step, chosen in enumerate(by_step):
-            weights[:, step] = self._weights[step][chosen]
-            self._weights[step] = None  # for long sentences these are gigabytes
+            weights[:, step] = self.weights[step][chosen]
+            self.weights[step] = None  # for long sentences these are gigabytes
         return weights.cpu()
