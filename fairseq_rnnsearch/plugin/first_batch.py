@@ -82,10 +82,9 @@ def _numbers(model: nn.Module, criterion: nn.Module, sample: dict) -> dict[str, 
     cost = criterion(model, sample)[0]
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
     gradients = torch.autograd.grad(cost, list(learned.values()), allow_unused=True)
-    of_parameters = dict(zip(learned, gradients, strict=True))
     return {"the cost": cost.detach()} | {
         f"the gradient of {name}": gradient
-        for name, gradient in of_parameters.items()
+        for name, gradient in zip(learned, gradients, strict=True)
         if gradient is not None
     }
 

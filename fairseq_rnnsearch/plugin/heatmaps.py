@@ -60,8 +60,7 @@ class Heatmaps:
 
     def _look(self, texts: Sequence[str]) -> Look:
         """Return the look of these texts' alignments, and the title and notes of their page."""
-        languages = self._cfg.source_lang, self._cfg.target_lang
-        title = title_of(languages, texts)
+        title = title_of((self._cfg.source_lang, self._cfg.target_lang), texts)
         return Look(str(self._cfg.heatmap_style), title, self._cfg.path or "")
 
     def _alignment(
@@ -137,14 +136,6 @@ class Heatmaps:
         """Note which data set the next batches come from."""
         self._subset = next((name for name, one in self._datasets.items() if one is dataset), "")
 
-    def _series_of(self, subset: str) -> Series:
-        """Return a validation set's pictures; each set after the first has its own folder."""
-        if subset not in self._series_of_subsets:
-            folder = self._series.folder
-            folder = folder / subset if self._series_of_subsets else folder
-            self._series_of_subsets[subset] = replace(self._series, folder=folder)
-        return self._series_of_subsets[subset]
-
     def collect(self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor) -> None:
         """Keep a batch's alignments to draw, see ``runs.trainer.AlignmentTask``."""
         for row, sentence in enumerate(ids.tolist()):
@@ -154,26 +145,26 @@ class Heatmaps:
                         sentence, source[row], target[row], attention[row]
                     )
 
-    def _take_validated(self) -> list[Alignment]:
-        """Return and clear what all processes have collected, by sentence."""
-        collected, self._validated = self._validated, {}
-        if torch.distributed.is_initialized():
-            of_all = [{}] * torch.distributed.get_world_size()
-            torch.distributed.all_gather_object(of_all, collected)
-            collected = {number: shown for one in of_all for number, shown in one.items()}
-        return [collected[number] for number in sorted(collected)]
-
     def draw_validation(self, update: int) -> None:
         """Draw the collected alignments; the first process draws for all.
 
         Any failure is only a warning, and the other processes do not wait.
         """
-        alignments = self._take_validated()
-        if not alignments or get_global_rank() != 0:
+        collected, self._validated = self._validated, {}
+        if torch.distributed.is_initialized():
+            of_all = [{}] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(of_all, collected)
+            collected = {number: shown for one in of_all for number, shown in one.items()}
+        if not collected or get_global_rank() != 0:
             return
+        alignments = [collected[number] for number in sorted(collected)]
+        # each validation set after the first has its own folder
+        folder = self._series.folder / (self._subset if self._series_of_subsets else "")
+        series = replace(self._series, folder=folder)
+        series = self._series_of_subsets.setdefault(self._subset, series)
         pictures = {}
         with warn_and_continue("heatmaps"):
-            pictures = self._series_of(self._subset).add(self._epoch, update, alignments)
+            pictures = series.add(self._epoch, update, alignments)
         if pictures and self._cfg.tensorboard_logdir and SummaryWriter is not None:
             with warn_and_continue("TensorBoard"):
                 self._to_tensorboard(pictures, update)

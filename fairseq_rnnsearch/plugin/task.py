@@ -216,12 +216,15 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 none, or choose a search that does not work or heatmaps that are not drawn.
         """
         self._translates = isinstance(args, DictConfig)  # --eval-bleu gives a Namespace
-        if self._needs_alignment(args) and not any(has_alignment(model) for model in models):
+        draws = self._translates and self.datasets and self.cfg.heatmap_dir
+        prints, replaces = (getattr(args, x, None) for x in ("print_alignment", "replace_unk"))
+        needs_alignment = bool(prints or draws) or replaces is not None
+        if needs_alignment and not any(has_alignment(model) for model in models):
             raise UserError(
                 "--print-alignment, --replace-unk and heatmaps need a model with attention; "
                 "RNNencdec reads its source through one vector and has no alignment"
             )
-        if self._needs_alignment(args):  # fairseq's models give it for --print-alignment alone
+        if needs_alignment:  # fairseq's models give it for --print-alignment alone
             for part in (part for model in models for part in model.modules()):
                 if hasattr(part, "need_attn"):
                     part.need_attn = True
@@ -242,7 +245,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 generator.unk_penalty = torch.inf
         # the generator belongs to one caller, the task may serve several
         generator.print_alignment = getattr(args, "print_alignment", None)
-        generator.needs_alignment = self._needs_alignment(args)
+        generator.needs_alignment = needs_alignment
         if self._translates:
             scores = isinstance(generator, SequenceScorer)
             self._words.count_data(self.datasets.values(), with_target=scores)
@@ -268,18 +271,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
     def _with_length_limit(self, args: Namespace) -> Namespace:
         """Replace fairseq's default length limit, if the command has it, by the model's."""
-        limit = self.length_limit
         if (getattr(args, "max_len_a", 0), getattr(args, "max_len_b", 200)) != FAIRSEQ_LIMIT:
             return args
         args = copy.deepcopy(args)
-        args.max_len_a, args.max_len_b = limit.ratio, limit.margin
+        args.max_len_a, args.max_len_b = self.length_limit
         return args
-
-    def _needs_alignment(self, args: Namespace) -> bool:
-        """Tell whether an option needs a model with attention."""
-        prints = bool(getattr(args, "print_alignment", None))
-        draws = bool(self._translates and self.datasets and self.cfg.heatmap_dir)
-        return prints or draws or getattr(args, "replace_unk", None) is not None
 
     def inference_step(
         self, generator, models, sample: dict, prefix_tokens=None, constraints=None
