@@ -11,7 +11,7 @@ from torch import Tensor
 class DecoderSteps:
     """The bookkeeping that all backends share: which row belongs to which sentence.
 
-    Each backend has its own ``step`` and ``log_probabilities``.
+    Each backend adds ``step`` and ``log_probabilities``, see ``reference.ReferenceSteps``.
 
     Args:
         memory: tensors that stay constant, each ``(sentences, ...)``.
@@ -28,29 +28,14 @@ class DecoderSteps:
         self.is_first = True
         self.select(sentences)
 
-    def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Take one step, to the next target position.
-
-        Args:
-            previous: ``(rows,)``, the last word of each hypothesis; ignored at the first step.
-
-        Returns:
-            t_i, ``(rows, l)``; alignment weights, ``(rows, source)``, or None.
-        """
-
-    def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
-        """Write log p of the next words, the log-softmax of logits / temperature, to ``out``.
-
-        Args:
-            t: t_i, ``(rows, l)``.
-            out: ``(rows, words)``, in float32 or wider.
-        """
-
     def select(self, order: Tensor) -> None:
         """Let row i continue hypothesis ``order[i]``, and drop sentences that have no row left."""
-        sentences, width = _grouped(order // self._width)
-        count = len(self._memory[0])
-        everyone = torch.arange(count, device=sentences.device)
+        sentences, width = order // self._width, 1
+        groups, counts = torch.unique_consecutive(sentences, return_counts=True)
+        least, most = counts.aminmax()
+        if least == most:  # each sentence has as many rows, all adjacent
+            sentences, width = groups, int(most)
+        everyone = torch.arange(len(self._memory[0]), device=sentences.device)
         self.follow(order, None if torch.equal(sentences, everyone) else sentences, width)
 
     def follow(self, order: Tensor, sentences: Tensor | None, width: int) -> None:
@@ -67,13 +52,3 @@ class DecoderSteps:
         self._state = tuple(
             None if part is None else part.index_select(0, order) for part in self._state
         )
-
-
-def _grouped(sentences: Tensor) -> tuple[Tensor, int]:
-    """Return the sentences of rows, and the number of adjacent rows per sentence.
-
-    Unless each sentence has as many rows, all adjacent, the width is 1 and sentences repeat.
-    """
-    groups, counts = torch.unique_consecutive(sentences, return_counts=True)
-    least, most = counts.aminmax()
-    return (groups, int(most)) if least == most else (sentences, 1)

@@ -231,7 +231,14 @@ class ReferenceSteps(DecoderSteps):
         super().__init__(memory or (summary,), (state, remembered, None), sentences)
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
-        """See ``DecoderSteps.step``."""
+        """Take one step, to the next target position.
+
+        Args:
+            previous: ``(rows,)``, the last word of each hypothesis; ignored at the first step.
+
+        Returns:
+            t_i, ``(rows, l)``; alignment weights, ``(rows, source)``, or None.
+        """
         with self._in_its_type():
             return self._step(previous)
 
@@ -254,7 +261,12 @@ class ReferenceSteps(DecoderSteps):
         return readout(unit.hidden(read).to(self._dtype), y, c), alpha
 
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
-        """See ``DecoderSteps.log_probabilities``."""
+        """Write log p of the next words, the log-softmax of logits / temperature, to ``out``.
+
+        Args:
+            t: t_i, ``(rows, l)``.
+            out: ``(rows, words)``, in float32 or wider.
+        """
         output = self._parts.output
         with self._in_its_type():
             logits = nn.functional.linear(output.inner(t), output.weight, output.bias)

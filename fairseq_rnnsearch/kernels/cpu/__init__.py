@@ -5,10 +5,9 @@ Training runs ``recurrence``, ``decoder_loop`` and ``output_cost``; translation 
 ``operations.c`` (C).
 """
 
-from collections.abc import Iterable
+from functools import partial
 
 import torch
-from torch import nn
 
 from fairseq_rnnsearch.kernels.cpu import (
     decoder_loop,
@@ -36,9 +35,7 @@ class CPU(Reference):
     output_cost = staticmethod(output_cost.output_cost)
     output_logits = staticmethod(search_steps.output_logits)
     forget = staticmethod(packed_weights.forget)
-
-    def why_not(self, parts: Iterable[nn.Module]) -> str | None:
-        return obstacle(parts, on_cpu=True)
+    why_not = staticmethod(partial(obstacle, on_cpu=True))
 
     def decoder_steps(self, start: SearchStart) -> DecoderSteps:
         """See ``Reference``; falls back to ``reference`` for weights that cannot be arranged."""

@@ -59,17 +59,16 @@ class CompiledOperations(Operations):
         unit: Tensor,
         reset_state: Tensor,
     ) -> None:
-        exact, operands = self._exact, self._operands
         B, n = state.shape
         self._c.unit_gates(
             self.parts, B, n,
-            *_rows("unit_gates: inputs", inputs, exact, B, 2 * n),
-            *_rows("unit_gates: recurrent", recurrent, operands, B, 2 * n),
-            *_rows_or_none("unit_gates: context", context, operands, B, 2 * n),
-            _whole("unit_gates: state", state, exact, (B, n)),
-            None if present is None else _whole("unit_gates: present", present, exact, (B,)),
-            _whole("unit_gates: unit", unit, exact, (B, 3 * n)),
-            _whole("unit_gates: reset_state", reset_state, operands, (B, n)),
+            *_rows("unit_gates: inputs", inputs, self._exact, B, 2 * n),
+            *_rows("unit_gates: recurrent", recurrent, self._operands, B, 2 * n),
+            *_rows_or_none("unit_gates: context", context, self._operands, B, 2 * n),
+            _whole("unit_gates: state", state, self._exact, (B, n)),
+            None if present is None else _whole("unit_gates: present", present, self._exact, (B,)),
+            _whole("unit_gates: unit", unit, self._exact, (B, 3 * n)),
+            _whole("unit_gates: reset_state", reset_state, self._operands, (B, n)),
         )  # fmt: skip
 
     def unit_state(
@@ -81,16 +80,15 @@ class CompiledOperations(Operations):
         unit: Tensor,
         new_state: Tensor,
     ) -> None:
-        exact, operands = self._exact, self._operands
         B, n = state.shape
         self._c.unit_state(
             self.parts, B, n,
-            *_rows("unit_state: inputs", inputs, exact, B, n),
-            *_rows("unit_state: recurrent", recurrent, operands, B, n),
-            *_rows_or_none("unit_state: context", context, operands, B, n),
-            _whole("unit_state: state", state, exact, (B, n)),
-            _whole("unit_state: unit", unit, exact, (B, 3 * n)),
-            _whole("unit_state: new_state", new_state, exact, (B, n)),
+            *_rows("unit_state: inputs", inputs, self._exact, B, n),
+            *_rows("unit_state: recurrent", recurrent, self._operands, B, n),
+            *_rows_or_none("unit_state: context", context, self._operands, B, n),
+            _whole("unit_state: state", state, self._exact, (B, n)),
+            _whole("unit_state: unit", unit, self._exact, (B, 3 * n)),
+            _whole("unit_state: new_state", new_state, self._exact, (B, n)),
         )  # fmt: skip
 
     def unit_backward(
@@ -102,43 +100,40 @@ class CompiledOperations(Operations):
         state: Tensor,
         d_inputs: Tensor,
     ) -> None:
-        exact, operands = self._exact, self._operands
         B, n = state.shape
         self._c.unit_backward(
             self.parts, B, n,
-            _whole("unit_backward: d_state", d_state, exact, (B, n)),
-            *_rows_or_none("unit_backward: d_output", d_output, operands, B, n),
-            *_rows_or_none("unit_backward: d_from_product", d_from_product, operands, B, n),
-            _whole("unit_backward: unit", unit, exact, (B, 3 * n)),
-            _whole("unit_backward: state", state, exact, (B, n)),
-            *_rows("unit_backward: d_inputs", d_inputs, operands, B, 3 * n),
+            _whole("unit_backward: d_state", d_state, self._exact, (B, n)),
+            *_rows_or_none("unit_backward: d_output", d_output, self._operands, B, n),
+            *_rows_or_none("unit_backward: d_from_product", d_from_product, self._operands, B, n),
+            _whole("unit_backward: unit", unit, self._exact, (B, 3 * n)),
+            _whole("unit_backward: state", state, self._exact, (B, n)),
+            *_rows("unit_backward: d_inputs", d_inputs, self._operands, B, 3 * n),
         )  # fmt: skip
 
     def unit_backward_reset(
         self, d_state: Tensor, d_reset_state: Tensor, unit: Tensor, state: Tensor, d_inputs: Tensor
     ) -> None:
-        exact, operands = self._exact, self._operands
         B, n = state.shape
         self._c.unit_backward_reset(
             self.parts, B, n,
-            _whole("unit_backward_reset: d_state", d_state, exact, (B, n)),
-            _whole("unit_backward_reset: d_reset_state", d_reset_state, operands, (B, n)),
-            _whole("unit_backward_reset: unit", unit, exact, (B, 3 * n)),
-            _whole("unit_backward_reset: state", state, exact, (B, n)),
-            *_rows("unit_backward_reset: d_inputs", d_inputs, operands, B, 3 * n),
+            _whole("unit_backward_reset: d_state", d_state, self._exact, (B, n)),
+            _whole("unit_backward_reset: d_reset_state", d_reset_state, self._operands, (B, n)),
+            _whole("unit_backward_reset: unit", unit, self._exact, (B, 3 * n)),
+            _whole("unit_backward_reset: state", state, self._exact, (B, n)),
+            *_rows("unit_backward_reset: d_inputs", d_inputs, self._operands, B, 3 * n),
         )  # fmt: skip
 
     def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
-        exact = self._exact
         B, source, n = keys.shape
         width = alpha.shape[0] // max(1, B)
         self._c.align(
             self.parts, B, width, source, n,
-            _whole("align: keys", keys, exact, (B, source, n)),
+            _whole("align: keys", keys, self._exact, (B, source, n)),
             *_rows("align: query", query, self._operands, B * width, n),
-            _whole("align: v", v, exact, (n,)),
+            _whole("align: v", v, self._exact, (n,)),
             _whole("align: padding", padding, torch.bool, (B, source)),
-            _whole("align: alpha", alpha, exact, (B * width, source)),
+            _whole("align: alpha", alpha, self._exact, (B * width, source)),
         )  # fmt: skip
 
     def align_backward(
@@ -152,19 +147,18 @@ class CompiledOperations(Operations):
         d_v: Tensor,
         d_query: Tensor,
     ) -> None:
-        exact, operands = self._exact, self._operands
         B, source, n = keys.shape
-        scratch = torch.empty(self.parts, n, dtype=exact, device="cpu")
+        scratch = torch.empty(self.parts, n, dtype=self._exact, device="cpu")
         self._c.align_backward(
             self.parts, B, source, n,
-            _whole("align_backward: keys", keys, exact, (B, source, n)),
-            *_rows("align_backward: query", query, operands, B, n),
-            _whole("align_backward: v", v, exact, (n,)),
-            _whole("align_backward: alpha", alpha, exact, (B, source)),
-            _whole("align_backward: d_alpha", d_alpha, exact, (B, source)),
-            _whole("align_backward: d_keys", d_keys, exact, (B, source, n)),
-            _whole("align_backward: d_v", d_v, exact, (self.parts, n)),
-            *_rows("align_backward: d_query", d_query, operands, B, n),
+            _whole("align_backward: keys", keys, self._exact, (B, source, n)),
+            *_rows("align_backward: query", query, self._operands, B, n),
+            _whole("align_backward: v", v, self._exact, (n,)),
+            _whole("align_backward: alpha", alpha, self._exact, (B, source)),
+            _whole("align_backward: d_alpha", d_alpha, self._exact, (B, source)),
+            _whole("align_backward: d_keys", d_keys, self._exact, (B, source, n)),
+            _whole("align_backward: d_v", d_v, self._exact, (self.parts, n)),
+            *_rows("align_backward: d_query", d_query, self._operands, B, n),
             scratch.data_ptr(),
         )  # fmt: skip
 
@@ -176,19 +170,18 @@ class CompiledOperations(Operations):
         d_logits: Tensor | None,
         d_bias: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        exact, operands = self._exact, self._operands
         B, symbols = shape = logits.shape
         kept, spread = smoothing(label_smoothing, symbols)
-        nll, all_symbols = torch.empty(2, B, dtype=exact, device="cpu")
-        scratch = torch.empty(self.parts, symbols, dtype=exact, device="cpu")
+        nll, all_symbols = torch.empty(2, B, dtype=self._exact, device="cpu")
+        scratch = torch.empty(self.parts, symbols, dtype=self._exact, device="cpu")
         arguments = (
             self.parts, B, symbols,
-            _whole("cost_of_words: logits", logits, operands, shape),
+            _whole("cost_of_words: logits", logits, self._operands, shape),
             _whole("cost_of_words: words", words, torch.int64, (B,)),
             kept, spread, nll.data_ptr(), all_symbols.data_ptr(),
             None if d_logits is None
-            else _whole("cost_of_words: d_logits", d_logits, operands, shape),
-            _whole("cost_of_words: d_bias", d_bias, exact, (self.parts, symbols)),
+            else _whole("cost_of_words: d_logits", d_logits, self._operands, shape),
+            _whole("cost_of_words: d_bias", d_bias, self._exact, (self.parts, symbols)),
             scratch.data_ptr(),
         )  # fmt: skip
         check_words(words, symbols)

@@ -8,7 +8,6 @@ so that one step of one hypothesis costs a few thousand multiplications per sour
 eight million in all (at the paper's size: thirty words, twelve hypotheses, thirty steps).
 """
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -68,8 +67,9 @@ class SearchSteps(DecoderSteps):
                 self._energy = alignment_model.energy_weight.to(initial.dtype).contiguous()
                 keys = memory.keys.to(initial.dtype).contiguous()
                 annotations, attention = memory.annotations, (keys, memory.padding.contiguous())
+            rows = annotations.to(initial.dtype).flatten(0, 1)
             contexts = (
-                _times(product(matrix), annotations.to(initial.dtype))
+                product(matrix)(rows).unflatten(0, annotations.shape[:2])
                 for matrix in (unit.context_weight, readout.context_weight)
             )
             super().__init__((*contexts, *attention), (initial,), sentences)
@@ -85,7 +85,7 @@ class SearchSteps(DecoderSteps):
         return cached_by_weights(batch_product, weight)
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
-        """See ``DecoderSteps.step``."""
+        """See ``ReferenceSteps.step``."""
         with _exact():
             return self._step(previous)
 
@@ -107,7 +107,7 @@ class SearchSteps(DecoderSteps):
         return self._read(read, of_readout, alpha), alpha if self._has_attention else None
 
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
-        """See ``DecoderSteps.log_probabilities``."""
+        """See ``ReferenceSteps.log_probabilities``."""
         with _exact():
             logits = self._output(self._before_output(t).to(self._output_type), self._output_bias)
             self._ops_of_logits.log_softmax(logits, temperature, out)
@@ -147,8 +147,3 @@ class SearchSteps(DecoderSteps):
         alpha = s.new_empty(len(s), keys.size(1))
         self._ops.align(keys, self._query(s), self._energy, padding, alpha)
         return alpha
-
-
-def _times(multiply: Callable[[Tensor], Tensor], annotations: Tensor) -> Tensor:
-    """Return products with all annotations, ``(sentences, source, columns)``."""
-    return multiply(annotations.flatten(0, 1)).unflatten(0, annotations.shape[:2])

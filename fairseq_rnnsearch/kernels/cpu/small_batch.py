@@ -88,14 +88,14 @@ class SmallBatchSteps(SearchSteps):
         self._output_bias = self._output_bias.contiguous()
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
-        """See ``DecoderSteps.step``."""
+        """See ``ReferenceSteps.step``."""
         rows = len(self._state[0])
         if not self.is_first and previous.shape != (rows,):  # C would read what is beside them
             raise ValueError(f"previous must have {rows} words, not {tuple(previous.shape)}")
         return super().step(previous)
 
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
-        """See ``DecoderSteps.log_probabilities``."""
+        """See ``ReferenceSteps.log_probabilities``."""
         t, shape = self._before_output(t), (len(t), len(self._output_bias))
         if (out.shape, out.dtype) != (shape, t.dtype) or not out.is_contiguous():
             raise ValueError(

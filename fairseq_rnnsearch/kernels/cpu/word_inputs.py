@@ -35,8 +35,7 @@ class WordInputs:
     ) -> None:
         self._embedding, self._embedding_bias = embedding, embedding_bias
         self._products = product(unit), product(readout)
-        gates = unit_bias.new_zeros(2 * len(unit_bias))
-        self.bias = torch.cat((unit_bias, gates, readout_bias))
+        self.bias = torch.cat((unit_bias, unit_bias.new_zeros(2 * len(unit_bias)), readout_bias))
         capacity = max(1, BYTES // (len(self.bias) * self.bias.element_size()))
         self._rows = self.bias.new_empty(min(capacity, len(embedding)), len(self.bias))
         self._place = torch.full((len(embedding),), -1)
