@@ -89,8 +89,7 @@ def naming_the_batch(sample: dict) -> Iterator[None]:
         yield
     except (MemoryError, RuntimeError) as problem:
         reason = (str(problem) or "none is left").splitlines()[0][:200]
-        is_of_memory = isinstance(problem, MemoryError) or any(s in reason for s in _NO_MEMORY)
-        if not is_of_memory:
+        if not (isinstance(problem, MemoryError) or any(said in reason for said in _NO_MEMORY)):
             raise
         raise RuntimeError(f"{_described(sample)}: {reason}") from problem
 

@@ -149,11 +149,13 @@ class TranslationModel(nn.Module):
                 f"{len(broken)} of {len(state_dict)} parameters hold numbers that are not finite, "
                 f"{broken[0]} first: take a checkpoint from before training went wrong"
             )
-        for side, network in (("encoder", self.encoder), ("decoder", self.decoder)):
+        for language, side, network in (
+            ("source", "encoder", self.encoder),
+            ("target", "decoder", self.decoder),
+        ):
             trained = state_dict.get(f"{side}.embedding.weight")
             words = len(network.dictionary)
             if trained is not None and trained.size(0) != words:
-                language = "source" if side == "encoder" else "target"
                 raise UserError(
                     f"the {language} dictionary has {words} symbols"
                     f"{file_of(network.dictionary)}, but the checkpoint was "

@@ -164,8 +164,7 @@ class RNNSearchAdadelta(PatchesFairseq, FairseqOptimizer):
                 self._optimizer.factor = torch.where(is_finite, factor, 1.0)
             for parameter in self.params:
                 gradient = 0.0 if parameter.grad is None else parameter.grad
-                instead = 0.1 * parameter.detach()
-                parameter.grad = torch.where(is_finite, gradient, instead)
+                parameter.grad = torch.where(is_finite, gradient, 0.1 * parameter.detach())
         self._unread_norm = CopiedNumbers(norm), self._explain
 
     def handles_nonfinite(self) -> bool:
@@ -186,8 +185,8 @@ class RNNSearchAdadelta(PatchesFairseq, FairseqOptimizer):
     def state_dict(self) -> dict:
         """Return fairseq's state and the counts, after checking that all updates were sound."""
         self.check_last_norm()
-        own = OwnFields(nonfinite=(self._nonfinite_updates, self._nonfinite_in_a_row))
-        return super().state_dict() | own.written()
+        counts = self._nonfinite_updates, self._nonfinite_in_a_row
+        return super().state_dict() | OwnFields(nonfinite=counts).written()
 
     def load_state_dict(
         self, state_dict: dict, optimizer_overrides: dict[str, object] | None = None

@@ -51,9 +51,9 @@ def check_folders(cfg: TranslationConfig) -> None:
     described = {}
     for folder in folders[:1] + list(filter(os.path.isdir, folders[1:])):
         languages = check_languages(folder, cfg.source_lang, cfg.target_lang)
-        dictionaries = (
-            read_dictionary(Path(folder) / f"dict.{language}.txt") for language in languages
-        )
-        sides = dict(zip(("source", "target"), dictionaries, strict=True))
+        sides = {
+            side: read_dictionary(Path(folder) / f"dict.{language}.txt")
+            for side, language in zip(("source", "target"), languages, strict=True)
+        }
         described[folder] = compatibility.describe(sides, languages, Path(folder))
         compatibility.check(described[folders[0]], described[folder], folders[0], f"{folder} has")

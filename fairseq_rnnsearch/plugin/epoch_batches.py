@@ -65,7 +65,10 @@ class ResumedIterator(iterators.EpochBatchIterator):
         if self._known is None or self._known[0] != key:
             batches = self._of_all_processes(epoch, shuffle)
             ends = np.cumsum(list(map(len, batches))).tolist()
-            self._known = key, (self._digest(np.concatenate(batches)), ends)
+            pairs = np.concatenate(batches)
+            sizes = np.asarray(self.dataset.sizes, dtype=np.int64)[pairs]
+            digest = hashlib.sha256(pairs.tobytes() + sizes.tobytes()).hexdigest()
+            self._known = key, (digest, ends)
         return self._known[1]
 
     def _of_all_processes(self, epoch: int, shuffle: bool) -> list[np.ndarray]:
@@ -80,11 +83,6 @@ class ResumedIterator(iterators.EpochBatchIterator):
             np.concatenate([np.asarray(batch, dtype=np.int64) for batch in together])
             for together in zip(*shares, strict=True)
         ]
-
-    def _digest(self, pairs: np.ndarray) -> str:
-        digest = hashlib.sha256(pairs.tobytes())
-        digest.update(np.asarray(self.dataset.sizes, dtype=np.int64)[pairs].tobytes())
-        return digest.hexdigest()
 
 
 class InOrderIterator(ResumedIterator):

@@ -97,10 +97,8 @@ def _difference(
         numbers = _numbers(model, criterion, sample)
     except Exception as problem:  # kernels may raise anything on a GPU of another kind
         return f"nothing came ({reason(problem)})"
-    is_narrow = any(
-        vars(part).get("compute_dtype", "float32") != "float32" for part in model.modules()
-    )
-    bound = _NARROW_BOUND if is_narrow else _BOUND
+    types = {vars(part).get("compute_dtype", "float32") for part in model.modules()}
+    bound = _BOUND if types == {"float32"} else _NARROW_BOUND
     for name, right in expected.items():
         far = float((numbers[name] - right).norm() / right.norm().clamp(min=1e-30))
         if not far <= bound:  # true for NaN too

@@ -115,15 +115,16 @@ class Heatmaps:
         rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"], strict=True)
         for (sentence, source), (best, *_) in zip(rows, hypotheses, strict=True):
             if sentence in self._samples and best["attention"] is not None:
-                alignment = self._alignment(
-                    sentence,
-                    source,
-                    best["tokens"],
-                    best["attention"].T,
-                    score=float(best["score"]) / math.log(2),
-                    probabilities=best["positional_scores"].double().exp().tolist(),
+                self._translations.append(
+                    self._alignment(
+                        sentence,
+                        source,
+                        best["tokens"],
+                        best["attention"].T,
+                        score=float(best["score"]) / math.log(2),
+                        probabilities=best["positional_scores"].double().exp().tolist(),
+                    )
                 )
-                self._translations.append(alignment)
 
     # validations
 
@@ -160,8 +161,9 @@ class Heatmaps:
         alignments = [collected[number] for number in sorted(collected)]
         # each validation set after the first has its own folder
         folder = self._series.folder / (self._subset if self._series_of_subsets else "")
-        series = replace(self._series, folder=folder)
-        series = self._series_of_subsets.setdefault(self._subset, series)
+        series = self._series_of_subsets.setdefault(
+            self._subset, replace(self._series, folder=folder)
+        )
         pictures = {}
         with warn_and_continue("heatmaps"):
             pictures = series.add(self._epoch, update, alignments)

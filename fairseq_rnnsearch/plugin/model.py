@@ -91,7 +91,6 @@ class RNNSearchModel(PatchesFairseq, TranslationModel, FairseqEncoderDecoderMode
         """Build from a configuration and the task's dictionaries."""
         patch_fairseq()
         add_younger_options(cfg)
-        source, target = task.source_dictionary, task.target_dictionary
         if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):
             logger.warning(
                 "%s instead of --task alignment_heatmap lacks the paper's batches and its "
@@ -99,7 +98,8 @@ class RNNSearchModel(PatchesFairseq, TranslationModel, FairseqEncoderDecoderMode
                 "alignments that do not depend on the batch",
                 type(task).__name__,
             )
-        model = cls(*networks_of(cfg, source, target, RNNSearchEncoder, RNNSearchDecoder))
+        words = task.source_dictionary, task.target_dictionary
+        model = cls(*networks_of(cfg, *words, RNNSearchEncoder, RNNSearchDecoder))
         initialize(model, str(cfg.initialization))
         return model
 

@@ -140,8 +140,7 @@ class ParallelDataTask(PatchesFairseq, TranslationTask):
 
     def state_dict(self) -> dict:
         """Return fairseq's state, what is known of the words, and the length limit."""
-        limit = list(self.length_limit)
-        own = OwnFields(dictionaries=self._description, length_limit=limit)
+        own = OwnFields(dictionaries=self._description, length_limit=list(self.length_limit))
         return super().state_dict() | own.written()
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -167,8 +166,8 @@ class ParallelDataTask(PatchesFairseq, TranslationTask):
 
     @functools.cached_property
     def _description(self) -> compatibility.Sides:
-        languages = self.cfg.source_lang, self.cfg.target_lang
         folder = Path(utils.split_paths(self.cfg.data)[0]) if self.cfg.data else None
+        languages = self.cfg.source_lang, self.cfg.target_lang
         return compatibility.describe(self._dictionaries, languages, folder)
 
     @property
@@ -190,8 +189,8 @@ class ParallelDataTask(PatchesFairseq, TranslationTask):
         )
         if dataset is not self._training_data or not self.cfg.max_train_words:
             return indices
-        longest = np.maximum(*word_counts(dataset))[indices]
-        chosen = indices[longest <= self.cfg.max_train_words]
+        is_short = np.maximum(*word_counts(dataset)) <= self.cfg.max_train_words
+        chosen = indices[is_short[indices]]
         logger.info(
             "%d of %d training pairs have at most %d tokens on either side; others are dropped",
             len(chosen),

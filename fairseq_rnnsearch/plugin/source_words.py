@@ -57,13 +57,12 @@ class SourceWords:
         """
         dictionary = self._dictionaries[0]
         shown = tuple(dictionary[number] for number in source)
-        words: Sequence[str] = ()
         if len(datasets) == 1:
             (data,) = datasets.values()
             words = _words_at(data.src, sentence, dictionary)
-        if len(words) + 1 != len(shown):
-            return shown
-        return (*marked(words, self._vocabularies[0]), shown[-1])
+            if len(words) + 1 == len(shown):
+                return (*marked(words, self._vocabularies[0]), shown[-1])
+        return shown
 
 
 def _words_at(data: FairseqDataset, number: int, dictionary: Dictionary) -> list[str]:

@@ -232,11 +232,15 @@ class AlignmentHeatmapTask(ParallelDataTask):
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
             self._check_search_options(args)
+            # fairseq's default length limit, if the command has it, is replaced by the model's
+            if (getattr(args, "max_len_a", 0), getattr(args, "max_len_b", 200)) == FAIRSEQ_LIMIT:
+                args = copy.deepcopy(args)
+                args.max_len_a, args.max_len_b = self.length_limit
             if seq_gen_cls is None and self.cfg.authors_search:
                 seq_gen_cls = generators.AuthorsSequenceGenerator
             generator = super().build_generator(
                 models,
-                self._with_length_limit(args),
+                args,
                 seq_gen_cls or generators.StepwiseGenerator,
                 extra_gen_cls_kwargs,
                 **options,
@@ -269,14 +273,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 " after a tab behind its sentence"
             )
 
-    def _with_length_limit(self, args: Namespace) -> Namespace:
-        """Replace fairseq's default length limit, if the command has it, by the model's."""
-        if (getattr(args, "max_len_a", 0), getattr(args, "max_len_b", 200)) != FAIRSEQ_LIMIT:
-            return args
-        args = copy.deepcopy(args)
-        args.max_len_a, args.max_len_b = self.length_limit
-        return args
-
     def inference_step(
         self, generator, models, sample: dict, prefix_tokens=None, constraints=None
     ) -> list[list[dict]]:
@@ -301,22 +297,17 @@ class AlignmentHeatmapTask(ParallelDataTask):
         asked = getattr(generator, "print_alignment", None)
         is_typed = "id" not in sample  # by fairseq-interactive
         for hypothesis in (one for beam in beams for one in beam):
-            if hypothesis["weights"] is not None:
-                weights = hypothesis["weights"]
+            if (weights := hypothesis["weights"]) is not None:
                 hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
         self._heatmaps.add_translations(sample, beams)
         if not (self._has_cut or scores or self.cfg.authors_search) and self._translates:
-            lengths = sample["net_input"]["src_lengths"].cpu().numpy()
-            self._warn_of_cuts(longest_translation(generator, lengths), beams)
+            source = sample["net_input"]["src_lengths"].cpu().numpy()
+            lengths = np.array([len(best["tokens"]) - 1 for best, *_ in beams])  # without the ends
+            if (cut := lengths == longest_translation(generator, source)).any():
+                self._has_cut = True  # which is said once
+                logger.warning(
+                    "a translation was cut after %s, the limit of length of its sentence "
+                    "(--max-len-a, --max-len-b), and others may be",
+                    pluralize(int(lengths[cut][0]), "token"),
+                )
         return beams
-
-    def _warn_of_cuts(self, longest: np.ndarray, beams: Sequence[Sequence[dict]]) -> None:
-        """Warn once of translations that have their maximum length, end symbols not included."""
-        lengths = np.array([len(best["tokens"]) - 1 for best, *_ in beams])
-        if (cut := lengths == longest).any():
-            self._has_cut = True
-            logger.warning(
-                "a translation was cut after %s, the limit of length of its sentence "
-                "(--max-len-a, --max-len-b), and others may be",
-                pluralize(int(lengths[cut][0]), "token"),
-            )

@@ -34,8 +34,7 @@ class Scorer:
         """
         given, target = sample["net_input"], sample["target"]
         if self._posterior:
-            decoders = [model.decoder for model in models]
-            if not all(isinstance(one, Decoder) and one.has_alignment for one in decoders):
+            if not all(isinstance(x.decoder, Decoder) and x.decoder.has_alignment for x in models):
                 raise UserError(
                     "posterior: the model has only the weights with which it attends before it "
                     "knows the word; RNNsearch has those given the word too"
