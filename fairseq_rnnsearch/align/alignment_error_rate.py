@@ -34,18 +34,21 @@ from fairseq_rnnsearch.errors import UsageError
 
 
 class Counts(NamedTuple):
-    """The link counts of one or more sentences; a ratio with a zero denominator is NaN."""
+    """The link counts of one or more sentences; a ratio with a zero denominator is NaN.
+
+    Attributes:
+        hypothesis: |A|.
+        sure: |S|.
+        possible: |P|, the sure links included.
+        hypothesis_sure: |A ∩ S|.
+        hypothesis_possible: |A ∩ P|.
+    """
 
     hypothesis: int
-    """|A|"""
     sure: int
-    """|S|"""
     possible: int
-    """|P|, the sure links included"""
     hypothesis_sure: int
-    """|A ∩ S|"""
     hypothesis_possible: int
-    """|A ∩ P|"""
 
     @property
     def precision(self) -> float:
@@ -107,21 +110,13 @@ def bootstrap_interval(counts: Sequence[Counts], resamples: int, seed: int) -> t
         resamples: the number of resamples; 1000 or more give a steady second digit.
         seed: the same seed gives the same interval.
     """
-    generator = np.random.default_rng(seed)
-    linked = [c for c in counts if any(c)]
+    generator, sentences = np.random.default_rng(seed), len(counts)
     table = np.array(
-        [(c.hypothesis_sure + c.hypothesis_possible, c.hypothesis + c.sure) for c in linked]
+        [(c.hypothesis_sure + c.hypothesis_possible, c.hypothesis + c.sure) for c in counts]
     )
-    sentences = len(counts)
-    shares = np.full(len(linked), 1 / sentences)
-    if without := sentences - len(linked):  # drawn together, as there may be millions
-        table = np.vstack((table, (0, 0)))
-        shares = np.append(shares, without / sentences)
-    rates = []
-    for _ in range(resamples):
-        matches, links = generator.multinomial(sentences, shares) @ table
-        if links:
-            rates.append(1 - matches / links)
+    shares = np.full(sentences, 1 / sentences)
+    drawn = (generator.multinomial(sentences, shares) @ table for _ in range(resamples))
+    rates = [1 - matches / links for matches, links in drawn if links]
     low, high = np.quantile(rates, [0.025, 0.975])
     return float(low), float(high)
 

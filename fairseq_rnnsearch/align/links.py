@@ -28,8 +28,7 @@ from typing import NamedTuple
 from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.text.corpus import text_lines
 
-Link = tuple[int, int]
-"""Source word and target word, from 0."""
+Link = tuple[int, int]  # source word and target word, from 0
 
 _VALID = {
     "naacl": "a line `sentence i j` in whole numbers, then S or P and a confidence if wanted",
@@ -47,24 +46,26 @@ _CONFIDENCE = re.compile(r"[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?")
 
 @dataclass(frozen=True)
 class SentenceLinks:
-    """The links of one sentence pair."""
+    """The links of one sentence pair: the sure ones, and all, as these are possible too."""
 
     sure: frozenset[Link] = frozenset()
     possible: frozenset[Link] = frozenset()
-    """All links: the sure ones are possible too."""
 
 
 @dataclass(frozen=True)
 class LinkFile:
-    """What a file of links holds."""
+    """What a file of links holds.
+
+    Attributes:
+        first_word: the number that the file gives to the first word of a sentence, 0 or 1.
+        null_links: the number of omitted links to no word (naacl only).
+    """
 
     path: Path
     format: str
     first_word: int
-    """The number that the file gives to the first word of a sentence, 0 or 1."""
     sentences: tuple[SentenceLinks, ...]
     null_links: int
-    """The number of omitted links to no word (naacl only)."""
 
     @property
     def links(self) -> list[frozenset[Link]]:
@@ -73,11 +74,10 @@ class LinkFile:
 
 
 class _Entry(NamedTuple):
-    """A link as it stands in the file."""
+    """A link as it stands in the file, but for the sentence's number, which counts from 0."""
 
     line: int
     sentence: int
-    """The sentence's number, from 0."""
     words: tuple[int, int]
     sure: bool
     text: str
@@ -214,9 +214,8 @@ def _malformed(path: Path | str, line: int, text: str, format: str) -> UserError
 def _from_0(path: Path, format: str, first_word: int, entry: _Entry) -> Link:
     """Return the link counted from 0."""
     if min(entry.words) < first_word:
-        hint = ""
-        if format != "naacl" and min(entry.words) == 0:
-            hint = " (a file that counts from 0 is named in --zero-based)"
+        counts_from_0 = format != "naacl" and min(entry.words) == 0
+        hint = " (a file that counts from 0 is named in --zero-based)" * counts_from_0
         raise UserError(
             f"{path}, line {entry.line}: found word {min(entry.words)} in {entry.text!r:.60};"
             f" words count from {first_word} here{hint}"

@@ -56,14 +56,12 @@ class VariantModel:
         moves = mask if self.choice["encoder_mask"] else np.ones_like(mask)
         forward = self._run("_forward", words, moves)
         kind = self.choice["backward"]
-        if kind == "left to right":
-            backward = self._run("_backward", words, moves)
-        else:
-            backward = self._run("_backward", words[:, ::-1], moves[:, ::-1])
-            if kind != "unreversed batch":
-                backward = backward[:, ::-1]
-            if kind == "unreversed":
-                backward = _each_reversed(backward, mask)
+        step = 1 if kind == "left to right" else -1
+        backward = self._run("_backward", words[:, ::step], moves[:, ::step])
+        if kind != "unreversed batch":
+            backward = backward[:, ::step]
+        if kind == "unreversed":
+            backward = _each_reversed(backward, mask)
         start = self.start(np.concatenate([forward, backward], 2), mask)
         if kind in ("zero", "forward"):
             backward = forward * (kind == "forward")
@@ -84,11 +82,10 @@ class VariantModel:
             "mean forward": mean[:, :n],
             "mean with padding": h[:, :, n:].mean(1),
         }
-        if self.choice["start"] == "zero":
-            return {"start": np.zeros((len(h), n))}
-        if self.choice["start"] == "as it is":
-            return {"start": summary["backward"]}
-        s = summary[self.choice["start"]] @ self.p["W_s"].T + self.p["b_s"]
+        kind = self.choice["start"]
+        if kind in ("zero", "as it is"):
+            return {"start": summary["backward"] * (kind != "zero")}
+        s = summary[kind] @ self.p["W_s"].T + self.p["b_s"]
         return {"start": np.tanh(s) if self.choice["start_tanh"] else s}
 
     def energies(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray) -> Arrays:
@@ -143,18 +140,15 @@ class VariantModel:
         if kind == "keys":
             h = h @ self.p["U_a"].T
         last = h[rows, h.shape[1] - 1 - mask[:, ::-1].argmax(1)]
-        if kind == "last":
-            return last
-        if kind == "final states":
-            return np.concatenate([last[:, :n], h[rows, mask.argmax(1), n:]], 1)
-        if kind == "mean":
-            return (h * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
-        if kind == "mean with padding":
-            return h.mean(1)
         c = np.einsum("bx,bxc->bc", alpha, h)
-        if kind == "forward":
-            c[:, n:] = 0
-        return c * 0 if kind == "zero" else c
+        return {
+            "last": lambda: last,
+            "final states": lambda: np.concatenate([last[:, :n], h[rows, mask.argmax(1), n:]], 1),
+            "mean": lambda: (h * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True),
+            "mean with padding": lambda: h.mean(1),
+            "forward": lambda: np.where(np.arange(2 * n) < n, c, 0),
+            "zero": lambda: c * 0,
+        }.get(kind, lambda: c)()
 
     def state(self, s: np.ndarray, y_prev: np.ndarray, y: np.ndarray, c: np.ndarray) -> Arrays:
         word = y if self.choice["order"] in ("program", "next") else y_prev
@@ -221,9 +215,10 @@ class VariantModel:
             if "state" not in steps[-1]:
                 return quantities
             s, y_prev = steps[-1]["state"] if self.choice["passed_on"] == "state" else begin, word
-        quantities["weights"] = np.stack([step["weights"] for step in steps], 1)
-        quantities["states"] = np.stack([step["state"] for step in steps], 1)
-        quantities["probabilities"] = np.stack([step["probabilities"] for step in steps], 1)
+        for name, of_step in (
+            ("weights", "weights"), ("states", "state"), ("probabilities", "probabilities"),
+        ):  # fmt: skip
+            quantities[name] = np.stack([step[of_step] for step in steps], 1)
         of_words = np.take_along_axis(quantities["probabilities"], y[:, :, None], 2)[:, :, 0]
         quantities["word_log_probabilities"] = np.where(y_mask, of_words, 0)
         return quantities | {"log_likelihood": quantities["word_log_probabilities"].sum(1)}
@@ -240,19 +235,15 @@ class VariantModel:
         z = _sigmoid(inputs[0] + h @ p[f"U_z{side}"].T)
         r = _sigmoid(inputs[1] + h @ p[f"U_r{side}"].T)
         U, b, reset = p[f"U{side}"].T, p[f"b{side}"], self.choice[f"{place}_reset"]
-        if reset == "before":
-            recurrent = (r * h) @ U + b
-        elif reset == "never":
-            recurrent = h @ U + b
-        else:
-            recurrent = r * (h @ U + (b if reset != "after" else 0))
-            recurrent += b if reset != "after with bias" else 0
+        recurrent = {
+            "before": (r * h) @ U + b,
+            "never": h @ U + b,
+            "after": r * (h @ U) + b,
+            "after with bias": r * (h @ U + b),
+            "after with both biases": r * (h @ U + b) + b,
+        }[reset]
         proposed = np.tanh(inputs[2] + recurrent)
-        update = self.choice[f"{place}_update"]
-        if update == "never":
-            return proposed
-        if update == "previous":
-            z = 1 - z
+        z = {"proposed": z, "previous": 1 - z, "never": 1}[self.choice[f"{place}_update"]]
         return z * proposed + (1 - z) * h
 
     def _run(self, side: str, words: np.ndarray, moves: np.ndarray) -> np.ndarray:

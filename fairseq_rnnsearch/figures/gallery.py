@@ -92,7 +92,6 @@ class Gallery:
         self._look = look
         self._lines: dict[str, IO[str]] = {}
         self._page: Page | None = None
-        self._unfinished: list[Path] = []
 
     def __enter__(self) -> Gallery:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -101,7 +100,6 @@ class Gallery:
             for name in LINES:
                 if name in self._formats:
                     unfinished = files.enter_context(replacing(self._folder / LINES[name][0]))
-                    self._unfinished.append(unfinished)
                     # Lone surrogates stand in it as in JSON.
                     file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
                     self._lines[name] = files.enter_context(file)
@@ -111,19 +109,17 @@ class Gallery:
             self._files = files.pop_all()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         with self._files:
-            if kind is not None:
-                for path in self._unfinished:
-                    path.unlink(missing_ok=True)
-            elif self._page and not self._page.is_empty:
+            if error is not None:
+                raise error  # for the files, which do not appear then
+            if self._page and not self._page.is_empty:
                 self._page.finish()
 
     def add(self, alignment: Alignment) -> None:
         """Write one more alignment; a blank line gives a line but no picture."""
         for name, file in self._lines.items():
-            _, line_of = LINES[name]
-            file.write(line_of(alignment) + "\n")
+            file.write(LINES[name][1](alignment) + "\n")
         if not alignment.has_words:
             return
         if self._page:

@@ -91,12 +91,9 @@ class Series:
         Each time, the one with the closest neighbours goes; the first and the last stay.
         """
         updates = list(frames)
-
-        def gap_without(i: int) -> int:
-            return updates[i + 1] - updates[i - 1]
-
         while len(updates) > max(self.most, 2):
-            removed = updates.pop(min(range(1, len(updates) - 1), key=gap_without))
+            gaps = [after - before for before, after in zip(updates, updates[2:], strict=False)]
+            removed = updates.pop(1 + gaps.index(min(gaps)))
             for path in frames.pop(removed).values():
                 path.unlink()
                 with contextlib.suppress(OSError):  # not empty yet

@@ -55,8 +55,4 @@ def ranges(characters: Iterable[str]) -> str:
             runs[-1][1] = code
         else:
             runs.append([code, code])
-    return "".join(_range(first, last) for first, last in runs)
-
-
-def _range(first: int, last: int) -> str:
-    return f"\\u{{{first:x}}}" + (f"-\\u{{{last:x}}}" if last > first else "")
+    return "".join(f"\\u{{{first:x}}}-\\u{{{last:x}}}" for first, last in runs)
