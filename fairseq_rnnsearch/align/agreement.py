@@ -59,9 +59,10 @@ def read_agreed_links(agreement: str, paths: dict[str, Path]) -> dict[str, LinkF
     ):
         if missing:
             raise UserError(f"{path} has no sentence {min(missing)}, and {other} has it")
-    if set(there) != set(range(len(there))):
-        first = min(set(range(len(there))) - set(there))
-        raise UserError(f"{forward} has no sentence {first}; align all (--heatmap-samples all)")
+    if missing := set(range(len(there))) - there.keys():
+        raise UserError(
+            f"{forward} has no sentence {min(missing)}; align all (--heatmap-samples all)"
+        )
     links = [], []
     for number, alignment in sorted(there.items()):
         alpha, beta = _of_words(alignment), _of_words(back[number]).T

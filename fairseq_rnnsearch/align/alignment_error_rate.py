@@ -179,10 +179,6 @@ def run(options: argparse.Namespace) -> None:
     if "inverse" in files:
         hypothesis = join_files(files["hypothesis"], files["inverse"], options.symmetrise)
     counts = count_links(gold.sentences, hypothesis)
-    interval = None
-    if options.bootstrap is not None:
-        interval = bootstrap_interval(counts, options.bootstrap, options.seed)
-
     for name, file in files.items():
         null_links = f", {file.null_links} null links left out" if file.null_links else ""
         _print(name, f"{file.path} ({file.format}, words from {file.first_word}{null_links})")
@@ -191,10 +187,11 @@ def run(options: argparse.Namespace) -> None:
     without = sum(not sentence.possible for sentence in gold.sentences)
     _print("sentences", f"{count}" + f", {without} of them without gold links" * bool(without))
     _print_score(total(counts))
-    if interval is not None:
+    if options.bootstrap is not None:
+        low, high = bootstrap_interval(counts, options.bootstrap, options.seed)
         _print(
             "95% interval",
-            f"{interval[0]:.2%} to {interval[1]:.2%} of AER ({options.bootstrap} resamples of the"
+            f"{low:.2%} to {high:.2%} of AER ({options.bootstrap} resamples of the"
             f" sentences, seed {options.seed})",
         )
 

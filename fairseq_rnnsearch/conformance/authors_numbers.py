@@ -126,11 +126,9 @@ def sentences() -> Arrays:
 def numbers(part: str) -> Arrays:
     """Return the inputs of a part and the authors' value of each quantity that it may return."""
     all_ = sentences()
-    if part in ("encode", "sentence"):
-        return all_
     h = all_["annotations"]
-    if part == "start":
-        return {"h": h, **{name: all_[name] for name in ("mask", "start")}}
+    if part in ("encode", "start", "sentence"):
+        return {**all_, "h": h}
     b, i = np.transpose(_ROWS)
     states = np.concatenate([all_["start"][:, None], all_["states"]], axis=1)
     alpha, mask = all_["weights"][b, i], all_["mask"][b]
@@ -153,8 +151,7 @@ def counts(part: str, quantity: str) -> np.ndarray:
     """
     axes, arrays = PARTS[part].outputs[quantity], numbers(part)
     valid = np.ones_like(arrays[quantity], dtype=bool)
-    if "x" in axes and quantity != "weights":
-        valid &= arrays["mask"].reshape(arrays["mask"].shape + (1,) * (valid.ndim - 2))
-    if "y" in axes:
-        valid &= arrays["y_mask"].reshape(arrays["y_mask"].shape + (1,) * (valid.ndim - 2))
+    for axis, mask in (("x", "mask"), ("y", "y_mask")):
+        if axis in axes and (axis, quantity) != ("x", "weights"):
+            valid &= arrays[mask].reshape(arrays[mask].shape + (1,) * (valid.ndim - 2))
     return valid

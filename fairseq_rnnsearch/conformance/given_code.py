@@ -147,17 +147,14 @@ def refused(problem: BaseException, name: str) -> Refused:
     libraries = sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<"
     own = [frame for frame in frames if not frame.filename.startswith(libraries)]
     place = name
-    for frame in own[-1:]:
-        place = f"{Path(frame.filename).name}, line {frame.lineno}: `{frame.line}`"
+    if own:
+        place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: `{own[-1].line}`"
     return Refused(f"{place}: {reason(problem)}")
 
 
 def _asked(function: Callable) -> list[str] | None:
     """Return the names of the arguments; None if it takes any."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return None
+    parameters = inspect.signature(function).parameters.values()
     if any(one.kind is one.VAR_KEYWORD for one in parameters):
         return None
     return [one.name for one in parameters]

@@ -114,10 +114,13 @@ class VariantModel:
             mask = mask & (np.cumsum(mask, 1) < mask.sum(1, keepdims=True))
         if kind == "uniform":
             e = np.zeros_like(e)
-        if masked in ("before", "zero"):
-            e = np.where(mask, e, -np.inf if masked == "before" else 0)
-        elif masked.startswith("inverted"):
-            e = np.where(mask, -np.inf if masked.endswith("-inf") else -1e9, e)
+        kept, filling = {
+            "before": (mask, -np.inf),
+            "zero": (mask, 0),
+            "inverted": (~mask, -1e9),
+            "inverted with -inf": (~mask, -np.inf),
+        }.get(masked, (True, 0))
+        e = np.where(kept, e, filling)
         with np.errstate(invalid="ignore"):  # a column of padding, over the batch
             alpha = {
                 "softmax twice": lambda: _softmax(_softmax(e, axis), axis),
@@ -263,13 +266,9 @@ class VariantModel:
 
 
 def _edited(p: Arrays, name: str, edit: object) -> np.ndarray:
-    if edit == 0:
-        return np.zeros_like(p[name])
-    if edit == "T":
-        return p[name].T
-    if edit == "doubled":
-        return 2 * p[name]
-    return p[name] * np.sqrt(p[name].shape[-1]) if edit == "scaled" else p[edit]
+    own = p[name]
+    edited = {0: 0 * own, "T": own.T, "doubled": 2 * own, "scaled": own * np.sqrt(own.shape[-1])}
+    return edited[edit] if edit in edited else p[edit]
 
 
 def _each_reversed(states: np.ndarray, mask: np.ndarray) -> np.ndarray:

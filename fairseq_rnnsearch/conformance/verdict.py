@@ -175,7 +175,7 @@ def judged(
         if in_single.replace(", float32", "") != message:  # float32 code fails otherwise in float64
             message += f"; {in_single}"
         raise Refused(message)
-    closest, _ = min(differing, key=lambda attempt: max(attempt[0].errors.values()))
+    closest = min((report for report, _ in differing), key=lambda one: max(one.errors.values()))
     return _explained(differing) or closest
 
 
@@ -192,8 +192,7 @@ def _explained(attempts: Sequence[tuple[PartReport, Arrays]]) -> PartReport | No
             if not is_whole and wanted == names:
                 continue  # tried before
             target = {name: outputs[name] for name in wanted}
-            explanations = matches(report.part, report.layout, target, number)
-            if explanations:
+            if explanations := matches(report.part, report.layout, target, number):
                 others = {_names(one): one for one in reversed(explanations)}
                 del others[_names(explanations[0])]
                 return report._replace(

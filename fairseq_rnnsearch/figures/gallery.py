@@ -92,6 +92,7 @@ class Gallery:
         self._look = look
         self._lines: dict[str, IO[str]] = {}
         self._page: Page | None = None
+        self._unfinished: list[Path] = []
 
     def __enter__(self) -> Gallery:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -100,6 +101,7 @@ class Gallery:
             for name in LINES:
                 if name in self._formats:
                     unfinished = files.enter_context(replacing(self._folder / LINES[name][0]))
+                    self._unfinished.append(unfinished)
                     # Lone surrogates stand in it as in JSON.
                     file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
                     self._lines[name] = files.enter_context(file)
@@ -109,11 +111,12 @@ class Gallery:
             self._files = files.pop_all()
         return self
 
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._files:
-            if error is not None:
-                raise error  # for the files, which do not appear then
-            if self._page and not self._page.is_empty:
+            if kind is not None:
+                for path in self._unfinished:
+                    path.unlink(missing_ok=True)
+            elif self._page and not self._page.is_empty:
                 self._page.finish()
 
     def add(self, alignment: Alignment) -> None:
@@ -149,9 +152,8 @@ def write_gallery(
         progress: show on the standard error how far it is, and where the files are.
     """
     ordered = sorted(alignments, key=lambda alignment: alignment.id)
-    bar = tqdm(ordered, "drawing alignments", unit="sentence", disable=not progress)
     with Gallery(folder, formats, look) as gallery:
-        for alignment in bar:
+        for alignment in tqdm(ordered, "drawing alignments", unit="sentence", disable=not progress):
             gallery.add(alignment)
     if progress:
         print(f"{pluralize(len(ordered), 'alignment')} drawn in {folder}", file=sys.stderr)

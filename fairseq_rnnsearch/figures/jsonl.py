@@ -54,8 +54,9 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
         try:
             alignment = _from_json(json.loads(line))
         except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as problem:
-            where = f"{path}, line {number}"
-            raise UserError(f"{where}: not an alignment of --heatmap-format jsonl") from problem
+            raise UserError(
+                f"{path}, line {number}: not an alignment of --heatmap-format jsonl"
+            ) from problem
         if alignment.id in alignments:
             raise UserError(f"{path}, line {number}: found id {alignment.id} a second time")
         alignments[alignment.id] = alignment

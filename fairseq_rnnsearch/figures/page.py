@@ -91,8 +91,7 @@ class Page:
         """
         sentence = _sentence(alignment)
         self._has_attribution |= "mattered" in sentence
-        separator = "" if self.is_empty else ","
-        self._sentences.write(_as_bytes(separator + _json(sentence)))
+        self._sentences.write(_as_bytes("," * (not self.is_empty) + _json(sentence)))
 
     def finish(self) -> None:
         """Write the file, whole or not at all.
@@ -163,10 +162,9 @@ def render_page(template: Path, files: Sequence[Path], **parts: object) -> bytes
     )  # fmt: skip
     script = joined(".js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    page = environment.get_template(template.name).render(
-        policy=f"sha256-{digest}", style=joined(".css"), script=script, **parts
-    )
-    return _as_bytes(page)
+    page = environment.get_template(template.name)
+    policy, style = f"sha256-{digest}", joined(".css")
+    return _as_bytes(page.render(policy=policy, style=style, script=script, **parts))
 
 
 def _data(alignments: Iterable[Alignment], style: str) -> dict:

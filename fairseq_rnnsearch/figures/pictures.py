@@ -12,7 +12,7 @@ import logging
 import math
 import os
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -304,9 +304,8 @@ def lay_out(
     )
 
 
-def _tallest(drawn: Iterable[Ink]) -> int:
+def _tallest(drawn: Sequence[Ink]) -> int:
     """Return the smallest distance of baselines at which no labels touch."""
-    drawn = list(drawn)
     above = max(label.above for label in drawn)
     below = max(len(label.dots) - label.above for label in drawn)
     return above + below + 1

@@ -38,8 +38,7 @@ def write_png(path: Path, layout: Layout, weights: np.ndarray) -> None:
         picture[rows, columns][_enlarged(missing, layout.cell)] = RED
     resolution = (layout.dots_per_inch, layout.dots_per_inch)
     # There is nothing to compress but runs of equal dots.
-    image = Image.fromarray(picture)
-    image.save(path, format="png", dpi=resolution, compress_type=zlib.Z_RLE)
+    Image.fromarray(picture).save(path, format="png", dpi=resolution, compress_type=zlib.Z_RLE)
 
 
 def _enlarged(cells: np.ndarray, side: int) -> np.ndarray:

@@ -67,8 +67,8 @@ class Series:
             for alignment in alignments:
                 path = folder / f"valid{alignment.id:04d}-update{update:07d}.png"
                 with warn_and_continue("heatmaps"):
-                    words = alignment.source, alignment.target
-                    save_heatmap(path, *words, alignment.weights, style=self.look.style)
+                    drawn = alignment.source, alignment.target, alignment.weights
+                    save_heatmap(path, *drawn, style=self.look.style)
                     pictures[alignment.id] = path
             with warn_and_continue("heatmaps"):
                 _animate(self.folder / ANIMATION, self._thin(self.frames()))

@@ -42,7 +42,8 @@ def _block(alignment: Alignment, columns: slice, label_width: int, colour: bool)
     for line in range(height):
         letters = (word[line - height + len(word)] if line >= height - len(word) else " "
                    for word in upright)  # fmt: skip
-        yield (" " * (label_width + 1) + "".join(_pad(letter, CELL) for letter in letters)).rstrip()
+        cells = (letter + " " * max(0, CELL - _cells(letter)) for letter in letters)
+        yield (" " * (label_width + 1) + "".join(cells)).rstrip()
     greys = grey(alignment.weights[:, columns]).tolist()
     for word, row in zip(alignment.target, greys, strict=True):
         cells = "".join(_cell(shade, colour) for shade in row)
@@ -71,7 +72,3 @@ def _cells_of_letter(letter: str) -> int:
     if joins_syllable or unicodedata.category(letter) in ("Mn", "Mc", "Me", "Cf"):
         return 0
     return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-
-
-def _pad(letter: str, width: int) -> str:
-    return letter + " " * max(0, width - _cells(letter))

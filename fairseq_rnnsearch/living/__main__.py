@@ -37,11 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.training:
         chosen = checkpoints_of(options.training, options.moments)
         options.name, options.checkpoint = list(chosen), [str(path) for path in chosen.values()]
+        checkpoints = pluralize(len(chosen), "checkpoint")
+        print(f"{options.training}: reading {checkpoints}", file=sys.stderr)
     if options.out.is_file() and options.out.suffix != ".html":
         raise UsageError(f"--out {options.out} would be overwritten, and does not end in .html")
-    if options.training:
-        checkpoints = pluralize(len(options.checkpoint), "checkpoint")
-        print(f"{options.training}: reading {checkpoints}", file=sys.stderr)
     with starting():  # torch, which --help need not import
         from fairseq_rnnsearch.commands.loading import load
         from fairseq_rnnsearch.living.living_page import write_living_page

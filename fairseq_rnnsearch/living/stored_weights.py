@@ -24,12 +24,13 @@ def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
     Raises:
         UserError: if the page cannot compute the model.
     """
-    options = _options(model)
-    tensors = {
-        name: _stored(parameter.detach().float().cpu().numpy(), weights)
-        for name, parameter in model.named_parameters()
+    return {
+        "options": _options(model),
+        "tensors": {
+            name: _stored(parameter.detach().float().cpu().numpy(), weights)
+            for name, parameter in model.named_parameters()
+        },
     }
-    return {"options": options, "tensors": tensors}
 
 
 def _options(model: torch.nn.Module) -> dict[str, str]:
@@ -43,9 +44,8 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
             f"the checkpoint holds a model with a part of its own ({part}); the page computes "
             "RNNsearch and RNNencdec as they are"
         )
-    decoder = model.decoder
-    alignment = "none" if decoder.alignment_model is None else "additive"
-    return {"order": decoder.order, "alignment": alignment}
+    alignment = "none" if model.decoder.alignment_model is None else "additive"
+    return {"order": model.decoder.order, "alignment": alignment}
 
 
 def _stored(values: np.ndarray, weights: str) -> dict[str, Any]:
