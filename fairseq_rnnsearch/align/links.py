@@ -126,10 +126,12 @@ def read_links(
         possible[entry.sentence].add(link)
         if entry.sure:
             sure[entry.sentence].add(link)
-    sentences = [SentenceLinks()] * count
-    for sentence, possible_links in possible.items():
-        sentences[sentence] = SentenceLinks(frozenset(sure[sentence]), frozenset(possible_links))
-    return LinkFile(path, format, first_word, tuple(sentences), null_links)
+    none = SentenceLinks()
+    sentences = tuple(
+        SentenceLinks(frozenset(sure[i]), frozenset(possible[i])) if i in possible else none
+        for i in range(count)
+    )
+    return LinkFile(path, format, first_word, sentences, null_links)
 
 
 def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:

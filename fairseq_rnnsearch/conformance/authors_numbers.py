@@ -113,11 +113,10 @@ def sentences() -> Arrays:
         "word_log_probabilities": a["word_logprobs"].T,
         "log_likelihood": a["loglik_per_sentence"],
     }
-    alone = {
+    for name, rows in {
         "states": [a[f"sent{b}/dec_states"][1:] for b in range(4)],
         "probabilities": [np.log(a[f"sent{b}/next_probs"]) for b in range(4)],
-    }
-    for name, rows in alone.items():
+    }.items():
         arrays[name] = np.stack([np.pad(row, ((0, 9 - len(row)), (0, 0))) for row in rows])
     return arrays
 

@@ -65,7 +65,7 @@ def matches(part: str, layout: Layout, target: Arrays, number: int) -> list[Expl
         for one in singles()
     }
     bound = DOUBLE if min(errors.values()) <= DOUBLE else SINGLE
-    fitting = [explanation for explanation, error in errors.items() if error <= bound]
+    fitting = (explanation for explanation, error in errors.items() if error <= bound)
     return sorted(fitting, key=lambda explanation: len(merged(explanation)))
 
 

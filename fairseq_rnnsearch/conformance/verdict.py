@@ -1,7 +1,7 @@
 """Whether given code computes what the authors' program computed, and if not, what it computes."""
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -136,31 +136,13 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
 
 
 def _report_of(given: GivenCode, part: str) -> PartReport:
-    """Check a part, or say why it cannot be run."""
-    try:
-        layouts, inputs = given.layouts(part), numbers(part)
-        return judged(part, layouts, lambda layout: given.run(part, layout, inputs))
-    except UserError as mistake:
-        return PartReport(part, Layout(), {}, refusal=str(mistake))
-
-
-def judged(
-    part: str, layouts: Sequence[Sequence[Layout]], run: Callable[[Layout], Arrays]
-) -> PartReport:
-    """Check a part in the layouts in which it can be run.
-
-    Args:
-        run: runs it.
-
-    Raises:
-        UserError: if it runs in none.
-    """
+    """Check a part in the layouts in which it can be run, or say why it runs in none."""
     mistakes, differing = {}, []
-    for single, group in itertools.product((False, True), layouts):
+    for single, group in itertools.product((False, True), given.layouts(part)):
         for layout in group:
             layout = layout._replace(single=single)
             try:
-                outputs = vectors(part, _in_logarithms(run(layout)))
+                outputs = vectors(part, _in_logarithms(given.run(part, layout, numbers(part))))
             except Refused as problem:
                 mistakes.setdefault(single, f"{problem} ({layout})")
                 continue
@@ -174,7 +156,7 @@ def judged(
         message, in_single = mistakes[False], mistakes[True]
         if in_single.replace(", float32", "") != message:  # float32 code fails otherwise in float64
             message += f"; {in_single}"
-        raise Refused(message)
+        return PartReport(part, Layout(), {}, refusal=message)
     closest = min((report for report, _ in differing), key=lambda one: max(one.errors.values()))
     return _explained(differing) or closest
 

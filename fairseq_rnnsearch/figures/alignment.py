@@ -115,16 +115,13 @@ class Alignment:
         weights = np.add.reduceat(self.weights, columns, axis=1, dtype=float)
         weights = np.add.reduceat(weights, rows, axis=0)
         weights /= np.diff(rows, append=len(self.target))[:, None]  # the pieces of each word
-        probabilities = self.probabilities
-        if probabilities is not None:
-            probabilities = np.multiply.reduceat(probabilities, rows).tolist()
-        attribution = self.attribution
-        if attribution is not None:
-            attribution = np.add.reduceat(
-                np.add.reduceat(attribution, columns, axis=1), rows, axis=0
-            )
-        words = {"source": source, "target": target, "probabilities": probabilities}
-        return replace(self, **words, weights=weights, attribution=attribution)
+        merged: dict[str, Any] = {"source": source, "target": target, "weights": weights}
+        if self.probabilities is not None:
+            merged["probabilities"] = np.multiply.reduceat(self.probabilities, rows).tolist()
+        if self.attribution is not None:
+            effects = np.add.reduceat(self.attribution, columns, axis=1)
+            merged["attribution"] = np.add.reduceat(effects, rows, axis=0)
+        return replace(self, **merged)
 
     def with_source_end(self, choice: str) -> "Alignment":
         """Keep the column of the source's end symbol, drop it, or drop it and let rows sum to one.

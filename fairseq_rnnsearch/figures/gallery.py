@@ -131,11 +131,10 @@ class Gallery:
         if "text" in self._formats:
             text = text_heatmap(alignment, TEXT_WIDTH) + "\n"
             write_text(self._folder / f"{name}.txt", text)
-        words = alignment.source, alignment.target
+        drawn = alignment.source, alignment.target, alignment.weights
         for kind in PICTURES:
             if kind in self._formats:
-                picture = self._folder / f"{name}.{kind}"
-                save_heatmap(picture, *words, alignment.weights, style=self._look.style)
+                save_heatmap(self._folder / f"{name}.{kind}", *drawn, style=self._look.style)
 
 
 def write_gallery(

@@ -233,8 +233,9 @@ def save_heatmap(
         UserError: a file that cannot be written, and as `draw_heatmap`.
     """
     if Path(path).suffix.lower() != ".png" or any(extras.values()):
-        axes = draw_heatmap(source, target, weights, style=style, dpi=dpi, **extras)
-        save_figure(path, axes.figure)
+        save_figure(
+            path, draw_heatmap(source, target, weights, style=style, dpi=dpi, **extras).figure
+        )
         return
     weights = Alignment(source, target, weights).weights
     with replacing(path) as unfinished:

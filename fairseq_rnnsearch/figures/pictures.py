@@ -335,6 +335,5 @@ def save_figure(path: str | os.PathLike[str], figure: Figure) -> None:
     # Otherwise it logs every glyph that goes into a PDF.
     logging.getLogger("fontTools").setLevel(logging.WARNING)
     kind = Path(path).suffix.lower().removeprefix(".")
-    settings = matplotlib.style.context(["default", _FILE_SETTINGS])
-    with replacing(path) as unfinished, settings:
+    with replacing(path) as unfinished, matplotlib.style.context(["default", _FILE_SETTINGS]):
         figure.savefig(unfinished, format=kind, dpi="figure", metadata=_NO_DATE.get(kind))

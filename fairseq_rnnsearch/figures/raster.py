@@ -36,9 +36,10 @@ def write_png(path: Path, layout: Layout, weights: np.ndarray) -> None:
     if missing.any():
         picture = np.repeat(picture[..., None], 3, axis=2)
         picture[rows, columns][_enlarged(missing, layout.cell)] = RED
-    resolution = (layout.dots_per_inch, layout.dots_per_inch)
     # There is nothing to compress but runs of equal dots.
-    Image.fromarray(picture).save(path, format="png", dpi=resolution, compress_type=zlib.Z_RLE)
+    Image.fromarray(picture).save(
+        path, format="png", dpi=(layout.dots_per_inch,) * 2, compress_type=zlib.Z_RLE
+    )
 
 
 def _enlarged(cells: np.ndarray, side: int) -> np.ndarray:

@@ -106,9 +106,10 @@ def _animate(path: Path, frames: dict[int, dict[int, Path]]) -> None:
     places, size = _lay_out(frames)
     drawn = [_frame(update, pictures, places, size) for update, pictures in frames.items()]
     durations = [_FRAME_MS] * (len(drawn) - 1) + [_LAST_FRAME_MS]
-    animation = {"save_all": True, "append_images": drawn[1:], "duration": durations, "loop": 0}
     with replacing(path) as unfinished:
-        drawn[0].save(unfinished, format="GIF", **animation)
+        drawn[0].save(
+            unfinished, "GIF", save_all=True, append_images=drawn[1:], duration=durations, loop=0
+        )
 
 
 def _lay_out(

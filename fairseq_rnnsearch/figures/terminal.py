@@ -29,10 +29,9 @@ def text_heatmap(alignment: Alignment, width: int = 80, colour: bool = False) ->
     """
     label_width = max(_cells(_shorten(word)) for word in alignment.target)
     per_block = max(1, (width - label_width - 1) // CELL)
-    blocks = range(0, len(alignment.source), per_block)
     return "\n\n".join(
         "\n".join(_block(alignment, slice(start, start + per_block), label_width, colour))
-        for start in blocks
+        for start in range(0, len(alignment.source), per_block)
     )
 
 
