@@ -123,7 +123,7 @@ def _fresh_process(*files: BinaryIO) -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     level, modules = logging.root.level, _without_modules_of_recipes()
     logging.root.setLevel(logging.WARNING)
-    _forget_what_was_said()
+    forget_what_was_said()
     for descriptor, file in enumerate(files):
         os.dup2(file.fileno(), descriptor)
     with (
@@ -147,7 +147,7 @@ def _fresh_process(*files: BinaryIO) -> Iterator[None]:
         if signal.getsignal(number) is not handler:
             signal.signal(number, handler)
     logging.root.setLevel(level)
-    _forget_what_was_said()
+    forget_what_was_said()
     _without_modules_of_recipes()
     sys.modules.update(modules)
 
@@ -156,10 +156,11 @@ def _show_warning(message, category, filename, lineno, file=None, line=None) -> 
     sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
-def _forget_what_was_said() -> None:
-    """Let what a process does once happen again."""
-    errors.install_excepthook.cache_clear()
-    errors._times_asked.cache_clear()
+def forget_what_was_said() -> None:
+    """Let what a process does and says once happen again."""
+    for function in vars(errors).values():
+        if hasattr(function, "cache_clear"):
+            function.cache_clear()
 
 
 def _without_modules_of_recipes() -> dict[str, ModuleType]:

@@ -128,14 +128,6 @@ class Run:
         """Send a signal, to its data-loading processes too where that is asked for."""
         (os.killpg if to_all else os.kill)(self.pid, number)
 
-    def wait_for(self, text: str) -> "Run":
-        """Wait until it has said something."""
-        end = time.monotonic() + LIMIT
-        while text not in self.log.read_text(errors="replace"):
-            assert time.monotonic() < end, f"no {text!r} in {self.log.read_text()[-4000:]}"
-            time.sleep(0.005)
-        return self
-
     def finish(self) -> Finished:
         """Wait for its end; what a training has said is in both `out` and `err`."""
         ended = os.pidfd_open(self.pid)
@@ -148,11 +140,6 @@ class Run:
         return Finished(shlex.join(self._words), rc, out, err)
 
 
-def process_state(pid: int) -> str:
-    """The letter of a process's state: T is stopped."""
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-
-
 def unused_port() -> int:
     """One of this machine's."""
     with socket.socket() as free:
@@ -161,10 +148,9 @@ def unused_port() -> int:
 
 
 class Launchpad:
-    """The process that forks; commands begin in the folder `cwd`."""
+    """The process that forks."""
 
-    def __init__(self, folder: Path, cwd: Path = ROOT) -> None:
-        self.cwd = cwd
+    def __init__(self, folder: Path) -> None:
         self._logs = (folder / f"log{i}" for i in itertools.count())
         self._speaking = threading.Lock()
         self._process = subprocess.Popen(
@@ -186,7 +172,7 @@ class Launchpad:
         self,
         *arguments: object,
         strike: Strike | None = None,
-        cwd: Path | None = None,
+        cwd: Path = ROOT,
         **environment: str,
     ) -> Run:
         """Begin fairseq-train; options are cut into words as in a shell."""
@@ -199,7 +185,7 @@ class Launchpad:
         command: str,
         *arguments: object,
         stdin: str | bytes = "",
-        cwd: Path | None = None,
+        cwd: Path = ROOT,
         **environment: str,
     ) -> Finished:
         """Run one of fairseq's commands, a module, or Python with ``-c``, and wait for its end.
@@ -208,7 +194,7 @@ class Launchpad:
             command: such as "fairseq-generate", "fairseq_rnnsearch.commands.align" or "python".
             arguments: strings that begin with "-" are cut into words as in a shell.
             stdin: what is typed.
-            cwd: the folder in which it begins, instead of the launchpad's.
+            cwd: the folder in which it begins, instead of the checkout's root.
             environment: variables to set.
         """
         log = next(self._logs)
@@ -224,7 +210,7 @@ class Launchpad:
         stdin: str | bytes,
         strike: Strike | None,
         environment: dict[str, str],
-        cwd: Path | None = None,
+        cwd: Path = ROOT,
     ) -> Run:
         for path in (log, err):
             path.touch()
@@ -241,46 +227,37 @@ class Launchpad:
             files=[str(typed), str(log), str(err)],
             strike=strike and asdict(strike),
             environment=environment,
-            cwd=str(cwd or self.cwd),
+            cwd=str(cwd),
         )["pid"]
         return Run(self, command_line, log, err, pid)
 
     def train(self, *arguments: object, **options: object) -> Finished:
         return self.begin(*arguments, **options).finish()
 
-    def train_together(self, *arguments: object, **options: object) -> list[Finished]:
-        """Begin several processes as `begin_together` does, and wait for them."""
-        return [run.finish() for run in self.begin_together(*arguments, **options)]
-
-    def begin_together(
+    def train_together(
         self,
         processes: int,
         *arguments: object,
         strikes: dict[int, Strike] | None = None,
-        more: dict[int, str] | None = None,
         **environment: str,
-    ) -> list[Run]:
-        """Begin several processes, as torchrun begins them.
+    ) -> list[Finished]:
+        """Begin several processes, as torchrun begins them, and wait for them.
 
         Args:
             strikes: by which some of them are struck.
-            more: further options of some of them.
         """
-        port = unused_port()
-        return [
+        address = dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(unused_port()))
+        runs = [
             self.begin(
                 *arguments,
-                *([more[rank]] if more and rank in more else []),
                 strike=(strikes or {}).get(rank),
-                MASTER_ADDR="127.0.0.1",
-                MASTER_PORT=str(port),
-                WORLD_SIZE=str(processes),
-                RANK=str(rank),
-                LOCAL_RANK=str(rank),
+                **dict(WORLD_SIZE=str(processes), RANK=str(rank), LOCAL_RANK=str(rank)),
+                **address,
                 **environment,
             )
             for rank in range(processes)
         ]
+        return [run.finish() for run in runs]
 
     def close(self) -> None:
         self._process.stdin.close()

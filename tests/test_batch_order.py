@@ -80,27 +80,3 @@ def test_seed_alone_decides_the_shuffle():
     np.random.seed(0)
     paper_batches(source, target, 8, 1)
     assert np.array_equal(np.random.get_state()[1], state)
-
-
-def test_dropping_a_pair_leaves_the_order_of_the_others():
-    """Equal lengths, so that the order seen is the order of the shuffle."""
-    words = np.full(300, 5)
-    everything = np.concatenate(paper_batches(words, words, 8, 1))
-    kept = np.array([pair for pair in range(300) if pair % 7])
-    some = np.concatenate(paper_batches(words, words, 8, 1, candidates=kept))
-    assert some.tolist() == [pair for pair in everything.tolist() if pair % 7]
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"batch_size": 0}, "must not be zero"),
-        ({"seed": -1}, "non-negative"),
-        ({"target_words": np.ones(4, int)}, r"shapes \(5,\) \(4,\)"),
-    ],
-)
-def test_mistakes_are_named(change, message):
-    good = {name: np.ones(5, int) for name in ("source_words", "target_words")}
-    good |= {"batch_size": 2, "seed": 1}
-    with pytest.raises(ValueError, match=message):
-        paper_batches(**{**good, **change})

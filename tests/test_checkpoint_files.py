@@ -9,16 +9,11 @@ from argparse import Namespace
 import numpy as np
 import pytest
 import torch
-from commands import (
-    MODEL,
-    assert_equal_tensors,
-    parameters_and_optimizer,
-)
+from commands import MODEL, assert_equal_folders
 from fairseq import checkpoint_utils
 from hypothesis import given
 from hypothesis import strategies as st
 from models import build_model, checkpoint_state, dictionary
-from slow_cases import cases
 from test_damaged_files import damaged, many_examples
 
 from fairseq_rnnsearch.errors import UserError
@@ -90,17 +85,15 @@ def test_arrays_of_older_files_become_lists(tmp_path):
 # --- damaged, or something else ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("share", [0.2, 0.5, 0.7])
-def test_a_bit_of_the_numbers(tmp_path, share):
+def test_a_bit_of_the_numbers(tmp_path):
     """torch stores checksums and never looks at them."""
     path = tmp_path / "model.pt"
     torch.save(sound(model={"a": torch.randn(5000)}), path)
-    content = bytearray(path.read_bytes())
-    content[int(len(content) * share)] ^= 4
     load(path)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
     path.write_bytes(content)
-    changed = torch.load(path, weights_only=True)["model"]["a"]
-    assert changed.shape == (5000,)  # without a word
+    assert torch.load(path, weights_only=True)["model"]["a"].shape == (5000,)  # without a word
     with pytest.raises(UserError, match=r"model\.pt is damaged: its part .*data/0"):
         load(path)
 
@@ -195,23 +188,22 @@ def as_before(checkpoint):
     torch.save(state, checkpoint)
 
 
+def test_counts_of_bleu_go_on(train, tmp_path):
+    """With those that fairseq has saved, and as they are saved here."""
+    begun, before = tmp_path / "begun", tmp_path / "before"
+    detail = {"eval_bleu": True, "eval_bleu_detok": "space", "save_interval_updates": 0}
+    detail["eval_bleu_args"] = '{"beam": 2, "max_len_a": 0, "max_len_b": 4}'
+    train(begun, **detail, max_update=2)
+    shutil.copytree(begun, before)
+    as_before(before / "checkpoint_last.pt")
+    for folder in (begun, before):
+        again = train(folder, **detail, max_update=4)
+        assert "@ 2 updates)" in again and "bleu" in again
+    assert_equal_folders(begun, before)
+
+
 @pytest.mark.slow
-def test_counts_of_bleu_go_on(launchpad, small_corpus, tmp_path):
-    begun = tmp_path / "begun"
-    launchpad.train(small_corpus.data, BLEU, f"--save-dir={begun} --max-update 2").ok()
-    shutil.copytree(begun, tmp_path / "before")
-    as_before(tmp_path / "before" / "checkpoint_last.pt")
-    ended = []
-    for name in ("begun", "before"):
-        again = launchpad.train(
-            small_corpus.data, BLEU, f"--save-dir={tmp_path / name} --max-update 4"
-        ).ok()
-        assert "@ 2 updates)" in again.out and "bleu" in again.out
-        ended.append(parameters_and_optimizer(tmp_path / name / "checkpoint_last.pt"))
-    assert_equal_tensors(*ended)
-
-
-@pytest.mark.parametrize("options", cases([BLEU, LSTM]), ids=["arrays", "a namespace"])
+@pytest.mark.parametrize("options", [BLEU, LSTM], ids=["arrays", "a namespace"])
 def test_two_processes_go_on_from_what_one_reads(launchpad, small_corpus, tmp_path, options):
     command = small_corpus.data, options, f"--save-dir={tmp_path}"
     for finished in launchpad.train_together(2, *command, "--max-update 2"):

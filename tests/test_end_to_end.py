@@ -1,8 +1,6 @@
 """The chain of fairseq's commands from text to translations: it learns, and loses no sentence."""
 
 import re
-import subprocess
-import sys
 from collections import Counter
 
 import numpy as np
@@ -14,32 +12,31 @@ from commands import (
     NOUNS,
     PAPER,
     QUIET,
-    ROOT,
+    SHORTLIST,
     TASK,
     Watch,
-    assert_equal_tensors,
-    generate,
-    parameters_and_optimizer,
+    assert_equal_folders,
     preprocess,
     run,
     run_installed,
     sides,
-    together,
     train,
     write_text,
 )
+from in_process import generate
 from PIL import Image
 from slow_cases import cases
 
 pytest_plugins = ["trained"]
 
 
-def test_it_learns_to_translate_and_where_to_look(learned):
-    translated = generate(
-        learned.corpus.data,
-        learned.checkpoint,
-        "--beam 5 --print-alignment hard --scoring sacrebleu",
-    ).ok()
+@pytest.fixture(scope="module")
+def translated(learned):
+    options = "--beam 5 --print-alignment hard --scoring sacrebleu"
+    return generate(learned.corpus.data, learned.checkpoint, options).ok()
+
+
+def test_it_learns_to_translate_and_where_to_look(learned, translated):
     bleu = re.search(r"Generate test with beam=5: BLEU = ([\d.]+)", translated.out)
     assert float(bleu.group(1)) >= 90
 
@@ -93,114 +90,76 @@ def test_the_log_shows_the_papers_unit_and_the_attention(learned):
         assert 0 <= float(line["attn_eos"]) <= 1
 
 
-def test_no_debugging_and_no_deprecations(learned, barely_trained):
-    translated = generate(learned.corpus.data, learned.checkpoint, "--beam 1").ok()
+def test_no_debugging_and_no_deprecations(learned, barely_trained, translated):
     for finished in (learned.corpus.preprocessing, barely_trained.training, translated):
         assert "DEBUG" not in finished.out + finished.err
         assert not re.search(r"(?i)deprecat|FutureWarning|UserWarning", finished.out + finished.err)
     assert learned.training.err == ""  # the log goes to standard output
 
 
-@pytest.mark.parametrize("count", cases([3, 6]))
-def test_installed_commands_do_what_the_warm_ones_do(barely_trained, tmp_path, count):
-    """Each command is started once as users start it; all other tests begin in a warm process."""
+def test_installed_commands_do_what_the_warm_ones_do(barely_trained, translated, tmp_path):
+    """Three commands as users start them; all other tests begin in a warm process."""
     text, data = barely_trained.corpus.text, barely_trained.corpus.data
-    model = f"{TASK} --cpu --path={barely_trained.checkpoint}"
-    folder = tmp_path / "installed"
-    command_lines = (
-        (
-            "fairseq-preprocess",
-            f"{TASK} -s en -t fr --trainpref={text}/train --validpref={text}/valid",
-            f"--destdir={folder}/data",
-        ),
-        (
-            "fairseq-train",
-            data,
-            f"{TASK} {QUIET} {MODEL} {PAPER} {LAST_ONLY} --max-update 2 --save-dir={folder}/model",
-        ),
-        ("fairseq-generate", data, f"{model} --beam 2 --print-alignment hard"),
-        ("fairseq-interactive", data, f"{model} --beam 2"),
-        ("fairseq-validate", data, f"{model} --batch-size 9"),
-        (
-            *("python", "-m", "fairseq_rnnsearch.commands.align", barely_trained.checkpoint),
-            f"--data={data} --source={text}/test.en --target={text}/test.fr",
-            f"--out={folder}/align --heatmap-format=pharaoh",
-        ),
-    )[:count]
-    made = []
-    for start in (run_installed, run):
-        finished = [start(*line, stdin="red house bird\n").ok() for line in command_lines]
-        said = [finished[2].lines("A"), *(done.lines("H") for done in finished[2:4])]
-        files = {
-            path.relative_to(folder): path.read_bytes()
-            for path in folder.rglob("*")
-            if path.suffix in (".bin", ".idx", ".txt", ".pharaoh")
-        }
-        checkpoint = parameters_and_optimizer(folder / "model" / "checkpoint_last.pt")
-        made.append((said, files, checkpoint))
-        folder.rename(tmp_path / start.__name__)
-    assert all(made[0][:2]) and made[0][:2] == made[1][:2]
-    assert len(made[0][1]) == 2 * 2 * 2 + 2 + (count == 6)
-    assert made[0][0][0].keys() == set(range(13))
-    assert_equal_tensors(made[0][2], made[1][2])
-
-
-SPLITS = (7, 100, 1014, 3003)
+    made = tmp_path / "data"
+    run_installed(
+        *("fairseq-preprocess", f"{TASK} -s en -t fr --trainpref={text}/train"),
+        *(f"--validpref={text}/valid --testpref={text}/test", f"--destdir={made}"),
+    ).ok()
+    files = sorted(path.name for path in data.iterdir() if path.suffix in (".bin", ".idx", ".txt"))
+    assert len(files) == 3 * 2 * 2 + 2
+    assert all((made / name).read_bytes() == (data / name).read_bytes() for name in files)
+    folder = tmp_path / "model"
+    options = f"{TASK} {QUIET} {MODEL} {PAPER} {LAST_ONLY} --max-update 2 --save-dir={folder}"
+    run_installed("fairseq-train", made, options).ok()
+    assert_equal_folders(folder, barely_trained.folder)
+    model = f"--path={folder}/checkpoint_last.pt --beam 2 --print-alignment hard"
+    found = run_installed("fairseq-generate", made, f"{TASK} {QUIET} {model}").ok()
+    warm = generate(data, barely_trained.checkpoint, "--beam 2 --print-alignment hard").ok()
+    assert found.lines("A").keys() == set(range(13))
+    assert all(found.lines(kind) == warm.lines(kind) for kind in "HA")
 
 
 @pytest.fixture(scope="module")
 def splits(tmp_path_factory, barely_trained):
-    """Test sets of those sizes, as test, test1, test2 and test3; the training set has 1,014."""
+    """Test sets of 7 and 1,014 sentences, test and test1; the training set has 1,014."""
     folder = tmp_path_factory.mktemp("splits")
-    write_text(folder, train=1014, valid=7, **{f"test{size}": size for size in SPLITS})
-    prefixes = ",".join(str(folder / f"test{size}") for size in SPLITS)
+    write_text(folder, train=1014, valid=7, test7=7, test1014=1014)
+    prefixes = ",".join(str(folder / f"test{size}") for size in (7, 1014))
     words = barely_trained.corpus.data
     dictionaries = f"--srcdict={words}/dict.en.txt --tgtdict={words}/dict.fr.txt"
     preprocess(folder, folder / "data", f"--testpref={prefixes} {dictionaries}").ok()
-    return folder / "data", [f"test{i or ''}" for i in range(len(SPLITS))]
+    return folder / "data"
 
 
 def test_every_sentence_of_a_split_is_translated_once(splits, barely_trained):
-    data, names = splits
-    translated = together(
-        *[
-            lambda name=name: generate(
-                data,
-                barely_trained.checkpoint,
-                f"--gen-subset {name} --beam 1 --max-len-b 2 --max-len-a 0 --batch-size 150",
-            ).ok()
-            for name in names
-        ]
-    )
-    for size, finished in zip(SPLITS, translated, strict=True):
-        hypotheses = finished.hypotheses()
-        assert sorted(hypotheses) == list(range(size))
-        assert all(len(found) == 1 for found in hypotheses.values())
-        assert f"Translated {size:,} sentences" in finished.out + finished.err
+    options = "--gen-subset test1 --beam 1 --max-len-b 2 --max-len-a 0 --batch-size 150"
+    finished = generate(splits, barely_trained.checkpoint, options).ok()
+    hypotheses = finished.hypotheses()
+    assert sorted(hypotheses) == list(range(1014))
+    assert all(len(found) == 1 for found in hypotheses.values())
+    assert "Translated 1,014 sentences" in finished.out + finished.err
 
 
 def test_every_sentence_of_a_split_is_validated_once(splits, barely_trained, tmp_path):
-    data, names = splits
     watch = Watch(tmp_path)
     run(
         "fairseq-validate",
-        data,
-        f"{TASK} {QUIET} --path={barely_trained.checkpoint} --valid-subset {','.join(names)}",
+        splits,
+        f"{TASK} {QUIET} --path={barely_trained.checkpoint} --valid-subset test,test1",
         f"--batch-size 150 {watch.options}",
         **watch.environment,
     ).ok()
     seen = Counter(i for batch in watch.batches("valid_step") for i in batch)
-    assert seen == Counter(i for size in SPLITS for i in range(size))
+    assert seen == Counter(i for size in (7, 1014) for i in range(size))
 
 
 @pytest.mark.parametrize("order", cases(["paper", "fairseq"]))
 def test_every_pair_is_trained_on_once_an_epoch(splits, tmp_path, order):
     from fairseq_rnnsearch.paper.batch_order import paper_batches
 
-    data, _ = splits
     watch = Watch(tmp_path)
     train(
-        data,
+        splits,
         tmp_path / "model",
         f"{MODEL} {PAPER} {LAST_ONLY} --batch-order {order} --batch-size 20 --seed 3 --max-epoch 2",
         watch.options,
@@ -215,46 +174,19 @@ def test_every_pair_is_trained_on_once_an_epoch(splits, tmp_path, order):
     if order == "fairseq":
         assert first != second
     else:
-        pairs = sides(data.parent, "train")
+        pairs = sides(splits.parent, "train")
         lengths = [np.array([len(pair[side]) for pair in pairs]) for side in (0, 1)]
         expected = paper_batches(*lengths, batch_size=20, seed=3)
         assert [set(batch) for batch in first] == [set(batch.tolist()) for batch in expected]
         assert first == second
 
 
-def test_longer_pairs_than_the_presets_are_not_trained_on(tmp_path):
-    text = write_text(tmp_path, train=60, valid=5)
-    watch = Watch(tmp_path / "watch")
-    preprocess(text, tmp_path / "data").ok()
-    train(
-        tmp_path / "data",
-        tmp_path / "model",
-        f"{MODEL} {PAPER} {LAST_ONLY} --max-train-words 4 --max-epoch 1",
-        watch.options,
-        **watch.environment,
-    ).ok()
-    short = [i for i, (source, _) in enumerate(sides(text, "train")) if len(source) <= 4]
-    assert 0 < len(short) < 60
-    assert sorted(i for batch in watch.batches() for i in batch) == short
-    assert sorted(i for batch in watch.batches("valid_step") for i in batch) == list(range(5))
-
-
-def test_a_shortlist_is_so_many_words_and_no_made_up_ones(tmp_path):
-    subprocess.run(
-        [sys.executable, ROOT / "recipes" / "quickstart" / "toy_corpus.py", "--out", tmp_path]
-        + "--train 60 --valid 5 --test 5".split(),
-        check=True,
-        capture_output=True,
-    )
-    preprocess(tmp_path, tmp_path / "data", "--nwordssrc 50 --nwordstgt 40").ok()
-    counts = Counter((tmp_path / "train.en").read_text().split())
-    for language, size in (("en", 50), ("fr", 40)):
-        words = (tmp_path / "data" / f"dict.{language}.txt").read_text().splitlines()
-        assert len(words) == size  # fairseq's four symbols are not in the file
-        assert "madeupword" not in " ".join(words)
-        if language == "en":
-            kept = dict(word.rsplit(" ", 1) for word in words)
-            assert {word: int(n) for word, n in kept.items()} == {w: counts[w] for w in kept}
-            assert min(map(int, kept.values())) >= max(
-                n for w, n in counts.items() if w not in kept
-            )
+def test_a_shortlist_is_so_many_words_and_no_made_up_ones(learned_shortlist):
+    text, data = learned_shortlist.corpus.text, learned_shortlist.corpus.data
+    for language in ("en", "fr"):
+        counts = Counter((text / f"train.{language}").read_text().split())
+        lines = (data / f"dict.{language}.txt").read_text().splitlines()
+        kept = {word: int(n) for word, n in (line.rsplit(" ", 1) for line in lines)}
+        assert len(lines) == SHORTLIST  # fairseq's four symbols are not in the file
+        assert kept == {word: counts[word] for word in kept}  # no made-up words
+        assert min(kept.values()) >= max(n for word, n in counts.items() if word not in kept)

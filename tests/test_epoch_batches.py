@@ -3,29 +3,18 @@
 import numpy as np
 import pytest
 import torch
-from commands import (
-    SIZES,
-    Watch,
-    assert_equal_folders,
-    assert_equal_tensors,
-    sides,
-)
+from commands import MODEL, PAPER, assert_equal_folders, sides
 from models import task_with_data
-from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.batch_order import paper_batches
 from fairseq_rnnsearch.plugin.epoch_batches import InOrderIterator, ResumedIterator
+from fairseq_rnnsearch.plugin.task import AlignmentHeatmapTask
 from fairseq_rnnsearch.runs.resuming import go_on_at
 
 pytest_plugins = ["trained"]
 
 # 103 pairs: six batches of 20, seven of 16, eleven of 10; 20 batches of 5 or more have all of them
-REST = (
-    f"--arch rnnsearch_tiny {SIZES} --criterion cross_entropy --optimizer adam --lr 0.01"
-    " --clip-norm 1 --seed 5 --no-epoch-checkpoints"
-)
-OPTIONS = f"{REST} --heatmap-samples 0"
 LAST = "checkpoint_last.pt"
 
 
@@ -195,12 +184,6 @@ def test_an_older_checkpoint_of_several_processes_is_refused_within_an_epoch(bef
     again.load_state_dict(state | {"iterations_in_epoch": 0})
 
 
-def test_the_other_order_is_refused():
-    for order, other in (ORDERS, ORDERS[::-1]):
-        with pytest.raises(UserError, match="its pairs come in another order now"):
-            iterator(other, epoch=2).load_state_dict(used_and_state(order, 3)[1])
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_at_its_end_an_epoch_is_forgotten(order):
     whole = iterator(order, epoch=2)
@@ -212,22 +195,6 @@ def test_at_its_end_an_epoch_is_forgotten(order):
     assert again.next_epoch_idx == 3
 
 
-@pytest.mark.parametrize("order", ORDERS)
-def test_an_epoch_s_own_data_is_not_kept_when_it_is_over(order, small_corpus, tmp_path):
-    """As with several data folders, of which each epoch loads the next."""
-    task = task_with_data(small_corpus, tmp_path, batch_order=order)
-    for epoch in (1, 2, 3):
-        task.load_dataset("train", epoch=epoch, combine=True)
-        task.get_batch_iterator(
-            task.dataset("train"),
-            max_sentences=8,
-            max_positions=task.max_positions(),
-            epoch=epoch,
-            disable_iterator_cache=True,
-        )
-    assert not task.dataset_to_epoch_iter
-
-
 def test_more_batches_than_there_are_is_no_bug_to_report():
     """Saved before there were fingerprints."""
     state = {"version": 2, "epoch": 2, "iterations_in_epoch": 9, "shuffle": True}
@@ -235,84 +202,47 @@ def test_more_batches_than_there_are_is_no_bug_to_report():
         go_on_at(iterator("paper", epoch=2, batch_size=20), state)
 
 
-# --- through the training command -----------------------------------------------------------------
+# --- through a training ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", cases(ORDERS))
-def test_resumed_with_other_options(train, tmp_path, order):
+@pytest.mark.parametrize("order", ORDERS)
+def test_resumed_with_other_options(train, tmp_path, monkeypatch, order):
     """In the middle of the second epoch, and at its end."""
-    options = f"--batch-order {order}"
-    train(tmp_path, options, "--batch-size 20 --max-update 9").ok()
+    train(tmp_path, batch_order=order, max_update=9)
     before = (tmp_path / LAST).read_bytes()
-    for change in ("--batch-size 3", "--batch-size 20 --max-train-words 4"):
-        message = train(tmp_path, options, "--max-update 12", change).error()
-        assert (
-            "cannot go on in the middle of epoch 2: its pairs come in another order now" in message
-        )
+    for change in ({"batch_size": 3}, {"max_train_words": 4}):
+        with pytest.raises(UserError, match=r"middle of epoch 2: .*in another order now"):
+            train(tmp_path, batch_order=order, max_update=12, **change)
     assert (tmp_path / LAST).read_bytes() == before
-    watch = Watch(tmp_path / "watch")
-    anew = train(
-        tmp_path,
-        options,
-        f"--batch-size 10 --max-epoch 2 --reset-dataloader {watch.options}",
-        **watch.environment,
-    ).ok()
-    assert "epoch 2 begins anew (--reset-dataloader)" in anew.out
-    assert "begin training epoch 1" not in anew.out
-    assert sorted(pair for batch in watch.batches() for pair in batch) == list(range(103))
-    again = train(tmp_path, options, "--batch-size 16 --max-epoch 3").ok()
-    assert "(epoch 3 @ 20 updates)" in again.out and "num_updates 27" in again.out
+    seen, step = [], AlignmentHeatmapTask.train_step
 
+    def watched(self, sample, *more, **options):
+        seen.extend(sample["id"].tolist())
+        return step(self, sample, *more, **options)
 
-def test_fairseqs_own_task_is_no_bug_to_report_either(launchpad, small_corpus, tmp_path):
-    command = small_corpus.data, f"{REST} --task translation --save-dir={tmp_path}"
-    launchpad.train(*command, "--batch-size 16 --max-update 5").ok()
-    message = launchpad.train(*command, "--batch-size 40 --max-update 6").error()
-    assert "cannot go on in the middle of epoch 1: 5 of its batches have been used" in message
+    with monkeypatch.context() as patch:
+        patch.setattr(AlignmentHeatmapTask, "train_step", watched)
+        changes = {"batch_order": order, "batch_size": 10, "reset_dataloader": True}
+        anew = train(tmp_path, **changes, max_epoch=2)
+    assert "epoch 2 begins anew (--reset-dataloader)" in anew
+    assert "begin training epoch 1" not in anew
+    assert sorted(seen) == list(range(103))
+    again = train(tmp_path, batch_order=order, batch_size=16, max_epoch=3)
+    assert "(epoch 3 @ 20 updates)" in again and "num_updates 27" in again
 
 
 @pytest.mark.slow
-def test_two_processes_then_one_then_four(launchpad, train, small_corpus, tmp_path):
-    options = "--optimizer rnnsearch_adadelta"  # Adam makes much of a rounding
-    train(tmp_path / "one", options, "--batch-size 8 --max-epoch 1").ok()
-    folder = tmp_path / "changing"
+def test_two_processes_then_one_then_four(launchpad, small_corpus, tmp_path):
+    options = f"{MODEL} {PAPER} --heatmap-samples 0 --no-epoch-checkpoints --seed 5"
 
-    def together(processes, *more):
-        for finished in launchpad.train_together(
-            processes, small_corpus.data, OPTIONS, options, f"--save-dir={folder}", *more
-        ):
+    def together(processes, folder, *more):
+        command = small_corpus.data, options, f"--save-dir={folder}", *more
+        for finished in launchpad.train_together(processes, *command):
             finished.ok()
 
-    together(2, "--batch-size 4 --max-update 3")
-    train(folder, options, "--batch-size 4 --update-freq 2 --max-update 7").ok()
-    together(4, "--batch-size 2 --max-epoch 1")
-    assert_equal_folders(folder, tmp_path / "one", relative=1e-6, floor=1e-12)
-
-
-# --- averages of parameters -----------------------------------------------------------------------
-
-EMA = "--batch-size 20 --store-ema --ema-decay 0.9"
-
-
-@pytest.mark.parametrize("kind", cases(["--ema-fp32 --ema-update-freq 2", "--ema-fp32"]))
-def test_averages_are_resumed(train, tmp_path, kind):
-    broken, whole = tmp_path / "broken", tmp_path / "whole"
-    train(whole, EMA, kind, "--max-update 6").ok()
-    for end in (3, 6):
-        train(broken, EMA, kind, f"--max-update {end}").ok()
-    averages = [
-        torch.load(folder / LAST, weights_only=True)["extra_state"]["ema"]
-        for folder in (broken, whole)
-    ]
-    assert_equal_tensors(*averages)
-
-
-def test_averages_may_begin_late(train, tmp_path):
-    train(tmp_path, "--batch-size 20 --max-update 2").ok()
-    before = torch.load(tmp_path / LAST, weights_only=True)["model"]
-    late = train(tmp_path, EMA, "--max-update 3").ok()
-    assert "the averages begin with the parameters of" in late.out
-    saved = torch.load(tmp_path / LAST, weights_only=True)
-    for name, average in saved["extra_state"]["ema"].items():
-        expected = 0.9 * before[name] + 0.1 * saved["model"][name]
-        assert torch.allclose(average, expected, rtol=1e-6, atol=1e-8), name
+    one, folder = tmp_path / "one", tmp_path / "changing"
+    together(1, one, "--batch-size 8 --max-epoch 1")
+    together(2, folder, "--batch-size 4 --max-update 3")
+    together(1, folder, "--batch-size 4 --update-freq 2 --max-update 7")
+    together(4, folder, "--batch-size 2 --max-epoch 1")
+    assert_equal_folders(folder, one, relative=1e-6, floor=1e-12)

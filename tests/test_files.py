@@ -3,13 +3,12 @@
 import contextlib
 import os
 import signal
-import subprocess
 import sys
 import uuid
 from pathlib import Path
 
 import pytest
-from commands import MODEL, PAPER, ROOT
+from commands import ROOT, run_process
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import remove_unfinished, replacing
@@ -52,15 +51,10 @@ def test_a_killed_writer_does_not_keep_its_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("to", ["a pipe", "a file"])
-def test_standard_output_is_written_to_as_it_is(tmp_path, to):
+def test_standard_output_is_written_to_as_it_is():
     program = "from fairseq_rnnsearch.files import write_text; write_text('/dev/stdout', 'text')"
     before = os.readlink("/dev/stdout")
-    with (tmp_path / "out").open("w+") as file:
-        out = subprocess.PIPE if to == "a pipe" else file
-        ran = subprocess.run([sys.executable, "-c", program], stdout=out, text=True, cwd=ROOT)
-        file.seek(0)
-        assert ran.returncode == 0 and (ran.stdout or file.read()) == "text"
+    assert run_process([sys.executable, "-c", program], cwd=ROOT, check=True).stdout == "text"
     assert os.readlink("/dev/stdout") == before
 
 
@@ -80,24 +74,19 @@ def test_problems_with_other_files_are_not_the_written_one_s(tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_a_training_leaves_what_others_are_writing(launchpad, small_corpus, tmp_path):
+def test_a_training_leaves_what_others_are_writing(train, tmp_path):
     folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
     own = [folder, folder / "heatmaps", folder / "heatmaps" / "epoch001"]
     abandoned = [leftover(place) for place in own]
     places = [folder / "aligned", own[2] / "below", elsewhere]
     foreign = [leftover(place) for place in places]
-    temporary = folder / "aligned" / "checkpoint7.pt.tmp"
-    temporary.touch()
     (folder / "linked").symlink_to(elsewhere)
     with contextlib.ExitStack() as writers:
         for place in own + places:
             unfinished = writers.enter_context(replacing(place / "alignments.jsonl"))
             unfinished.write_text("the work of days")
-        launchpad.train(
-            small_corpus.data,
-            f"{MODEL} {PAPER} --max-update 1 --heatmap-samples 1 --save-dir={folder}",
-        ).ok()
+        train(folder, max_update=1, heatmap_samples=1)
     assert not [path for path in abandoned if path.exists()]
-    assert all(path.exists() for path in [*foreign, temporary])
+    assert all(path.exists() for path in foreign)
     for place in own + places:
         assert Path(place, "alignments.jsonl").read_text() == "the work of days"

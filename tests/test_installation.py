@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zipfile
 from importlib.metadata import version
 
 import pytest
@@ -18,34 +19,11 @@ from commands import (
     run,
     run_installed,
     run_process,
-    together,
     write_text,
 )
+from flit_core import buildapi
 
 pytest_plugins = ["trained"]
-
-
-def trains(data, save_dir, user_dir, run=run, cwd=ROOT, **environment):
-    return run(
-        "fairseq-train",
-        data,
-        f"--user-dir={user_dir}",
-        f"--task alignment_heatmap {MODEL} {PAPER} {QUIET} {LAST_ONLY} --max-update 1",
-        f"--save-dir={save_dir}",
-        cwd=cwd,
-        **environment,
-    ).ok()
-
-
-def test_relative_absolute_and_with_a_slash(small_corpus, tmp_path):
-    together(
-        lambda: trains(small_corpus.data, tmp_path / "1", "./fairseq_rnnsearch/"),
-        lambda: trains(small_corpus.data, tmp_path / "2", PACKAGE, cwd=tmp_path),
-        lambda: trains(small_corpus.data, tmp_path / "3", f"{PACKAGE}/", cwd=tmp_path),
-        lambda: trains(
-            small_corpus.data, tmp_path / "4", f"{ROOT.name}/{PACKAGE.name}", cwd=ROOT.parent
-        ),
-    )
 
 
 @pytest.fixture(scope="module")
@@ -74,13 +52,15 @@ def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tm
     assert first == f"--user-dir {installed / 'fairseq_rnnsearch'}"
     assert f"torch {version('torch')}" in versions
     assert f"fairseq-fixed {version('fairseq-fixed')}" in versions
-    user_dir, environment = first.removeprefix("--user-dir "), {"PYTHONPATH": str(installed)}
-    data = small_corpus.data
-    together(
-        lambda: trains(data, tmp_path / "1", user_dir, run_installed, tmp_path, **environment),
-        # the checkout's copy is used, though there is an installed one
-        lambda: trains(data, tmp_path / "2", "fairseq_rnnsearch", run_installed, **environment),
-    )
+    for folder, user_dir in enumerate((first.removeprefix("--user-dir "), "fairseq_rnnsearch")):
+        # with the second, the checkout's copy is used, though there is an installed one
+        run_installed(
+            *("fairseq-train", small_corpus.data, f"--user-dir={user_dir}"),
+            f"--task alignment_heatmap {MODEL} {PAPER} {QUIET} {LAST_ONLY} --max-update 1",
+            f"--save-dir={tmp_path / str(folder)}",
+            cwd=ROOT if folder else tmp_path,
+            **environment,
+        ).ok()
 
 
 def files_in(folder, beside):
@@ -91,12 +71,6 @@ def files_in(folder, beside):
         for name in names
         if "__pycache__" not in inner
     )
-
-
-def test_every_file_of_the_package_is_installed(installed):
-    files = files_in(PACKAGE, PACKAGE)
-    assert files_in(installed / PACKAGE.name, installed / PACKAGE.name) == files
-    assert "py.typed" in files
 
 
 @pytest.mark.slow
@@ -141,11 +115,15 @@ def test_an_installed_package_leads_from_text_to_a_model(installed, tmp_path):
     assert translated.returncode == 0 and translated.stdout.count("\n") == 1, translated.stderr
 
 
-def test_a_source_distribution_has_the_tests_and_what_they_need(tmp_path):
-    build = "import sys; from flit_core import buildapi; buildapi.build_sdist(sys.argv[1])"
-    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=ROOT, check=True)
-    (archive,) = tmp_path.iterdir()
-    with tarfile.open(archive) as distribution:
+def test_distributions_have_what_they_need(tmp_path, monkeypatch):
+    monkeypatch.chdir(ROOT)
+    wheel, archive = buildapi.build_wheel(tmp_path), buildapi.build_sdist(tmp_path)
+    files = files_in(PACKAGE, ROOT)
+    assert "fairseq_rnnsearch/py.typed" in files
+    with zipfile.ZipFile(tmp_path / wheel) as distribution:
+        installed = distribution.namelist()
+    assert sorted(name for name in installed if ".dist-info/" not in name) == files
+    with tarfile.open(tmp_path / archive) as distribution:
         found = {name.partition("/")[2] for name in distribution.getnames()}
     expected = {"pyproject.toml", "README.md", "LICENSE"}.union(
         *(files_in(ROOT / name, ROOT) for name in (PACKAGE.name, "recipes", "tests"))
@@ -172,6 +150,8 @@ assert before == (sys.excepthook, checkpoint_utils.load_checkpoint_to_cpu, len(w
 
 def test_imported_before_and_given_as_user_dir_it_is_registered_once():
     finished = run(
-        "python", "-c", TWICE, "fairseq_rnnsearch", PACKAGE, f"{PACKAGE}/", PYTHONPATH=str(ROOT)
+        *("python", "-c", TWICE, "fairseq_rnnsearch", PACKAGE, f"{PACKAGE}/"),
+        *("./fairseq_rnnsearch/", f"../{ROOT.name}/{PACKAGE.name}"),
+        PYTHONPATH=str(ROOT),
     )
     finished.ok()

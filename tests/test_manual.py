@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from commands import PACKAGE, ROOT, run
+from commands import PACKAGE, ROOT, call
 
 MANUAL = PACKAGE / "manual"
 DOCUMENTS = [
@@ -41,7 +41,7 @@ def generated():
         text, following, after = rest.partition("\n## ")
         lead = text[: text.index("\n|") + 1]
         page = (
-            before + title + lead + run("fairseq_rnnsearch", command).ok().out + following + after
+            before + title + lead + call("fairseq_rnnsearch", command).ok().out + following + after
         )
     return page
 

@@ -11,7 +11,6 @@ import pytest
 import torch
 from commands import LAST_ONLY, MODEL, PAPER, ROOT, preprocess, run_process, train, write_text
 from models import EOS, PAD, batch_of, padded
-from slow_cases import cases
 
 from fairseq_rnnsearch.decoding.batches import naming_the_batch, rows_of
 
@@ -81,7 +80,8 @@ def test_rows_of_a_batch(left):
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries stay as they are")
-@pytest.mark.parametrize("keeping", cases([True, False]))
+@pytest.mark.slow
+@pytest.mark.parametrize("keeping", [True, False])
 def test_updates_use_the_memory_of_the_last_one(keeping: bool):
     """The second or the third round may still need more: small pieces lie between the large."""
     program = f"""

@@ -13,7 +13,7 @@ from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.paper.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.nonfinite import UpdateRecord, name_sentences
+from fairseq_rnnsearch.plugin.nonfinite import UpdateRecord
 
 SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]
 TARGETS = [[4, EOS], [5, 6, EOS], [7, EOS]]
@@ -123,11 +123,6 @@ def test_validation_warns(training, caplog):
     model.decoder.output.bias.data[7] = math.nan
     task.valid_step(sample(), model, criterion)
     assert "the validation cost is nan in a batch of sentences 3, 17, 170" in caplog.text
-
-
-def test_names_are_few():
-    assert name_sentences([4]) == "sentence 4"
-    assert name_sentences(list(range(80))) == "sentences 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 70 more"
 
 
 # --- energies that exponentials cannot hold -------------------------------------------------------

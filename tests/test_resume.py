@@ -5,17 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from commands import (
-    LAST_ONLY,
-    MODEL,
-    PAPER,
-    assert_equal_tensors,
-    parameters_and_optimizer,
-    together,
-    train,
-)
+from commands import assert_equal_tensors, parameters_and_optimizer
 from fairseq.trainer import Trainer
-from slow_cases import cases
 
 from fairseq_rnnsearch.runs import resuming
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
@@ -24,78 +15,67 @@ pytest_plugins = ["trained"]
 
 # six updates an epoch; 9 is in the middle of the second
 UPDATES = 9
+LAST = "checkpoint_last.pt"
+EMA = {"store_ema": True, "ema_decay": 0.9, "ema_fp32": True}
 KINDS = {
-    "the paper's order and optimizer": PAPER,
-    "fairseq's order and Adam, in bfloat16": (
-        "--criterion alignment_heatmap --cost-scale word --optimizer adam --lr 0.01"
-        " --lr-scheduler inverse_sqrt --warmup-updates 4 --batch-order fairseq --batch-size 20"
-        " --compute-dtype bfloat16"
-    ),
-}
-OPTIONS = f"{MODEL} --dropout 0.2 --heatmap-samples 1 --save-interval-updates 1 --seed 5"
+    "the paper's order and optimizer": {"optimizer": "rnnsearch_adadelta"},
+    "fairseq's order, Adam and averages, in bfloat16": {
+        **EMA, "ema_update_freq": 2, "cost_scale": "word", "lr_scheduler": "inverse_sqrt",
+        "warmup_updates": 4, "batch_order": "fairseq", "compute_dtype": "bfloat16",
+    },
+}  # fmt: skip
 
 
-@pytest.fixture(scope="module", params=cases(KINDS))
-def unbroken(request, small_corpus, tmp_path_factory):
-    """The options of a training, and the folder of one that ran through."""
-    folder = tmp_path_factory.mktemp("unbroken")
-    options = f"{OPTIONS} {KINDS[request.param]}"
-    train(small_corpus.data, folder, options, f"--max-update {UPDATES}").ok()
-    return options, folder
+def read(folder):
+    return torch.load(folder / LAST, weights_only=True)
 
 
 def sentences_read(folder):
-    saved = torch.load(folder / "checkpoint_last.pt", weights_only=True)
-    groups = saved["extra_state"]["metrics"]
+    groups = read(folder)["extra_state"]["metrics"]
     meters = {name: {row[1]: row[3] for row in rows} for name, rows in groups.items()}
     return {name: rows["bsz"]["sum"] for name, rows in meters.items() if "bsz" in rows}
 
 
-def test_continued_after_any_update_it_ends_the_same(unbroken, small_corpus, tmp_path):
-    options, whole = unbroken
-    expected = parameters_and_optimizer(whole / "checkpoint_last.pt")
-
-    def stop_and_go_on(update):
-        folder = tmp_path / str(update)
-        train(small_corpus.data, folder, options, f"--max-update {update}").ok()
-        again = train(small_corpus.data, folder, options, f"--max-update {UPDATES}").ok()
-        assert f"@ {update} updates" in again.out  # "Loaded checkpoint ... (epoch 1 @ 3 updates)"
-        assert sentences_read(folder) == sentences_read(whole)
-        return parameters_and_optimizer(folder / "checkpoint_last.pt")
-
-    def go_on_from(name):
+@pytest.mark.parametrize("kind", KINDS)
+def test_continued_after_any_update_it_ends_the_same(train, tmp_path, kind):
+    options = {**KINDS[kind], "dropout": 0.2, "save_interval_updates": 1}
+    whole = tmp_path / "whole"
+    train(whole, **options, max_update=UPDATES)
+    expected = parameters_and_optimizer(whole / LAST)
+    for name in ("checkpoint_1_3.pt", "checkpoint1.pt", "checkpoint_2_8.pt"):
         folder = tmp_path / name
         folder.mkdir()
-        shutil.copy(whole / name, folder / "checkpoint_last.pt")
-        train(small_corpus.data, folder, options, f"--max-update {UPDATES}").ok()
-        return parameters_and_optimizer(folder / "checkpoint_last.pt")
-
-    for found in together(
-        lambda: stop_and_go_on(3),
-        lambda: go_on_from("checkpoint_1_5.pt"),
-        lambda: go_on_from("checkpoint1.pt"),
-        lambda: go_on_from("checkpoint_2_8.pt"),
-    ):
-        assert_equal_tensors(found, expected)
+        shutil.copy(whole / name, folder / LAST)
+        with pytest.raises(AssertionError):  # the comparison would notice
+            assert_equal_tensors(parameters_and_optimizer(folder / LAST), expected)
+        assert "Loaded checkpoint" in train(folder, **options, max_update=UPDATES)
+        assert_equal_tensors(parameters_and_optimizer(folder / LAST), expected)
+        if name != "checkpoint1.pt":  # where fairseq counts anew
+            assert sentences_read(folder) == sentences_read(whole)
+        averages = [read(one)["extra_state"].get("ema", {}) for one in (folder, whole)]
+        assert_equal_tensors(*averages)
 
 
-def test_the_comparison_would_notice(unbroken):
-    _, whole = unbroken
-    expected = parameters_and_optimizer(whole / "checkpoint_last.pt")
-    with pytest.raises(AssertionError):
-        assert_equal_tensors(parameters_and_optimizer(whole / "checkpoint_2_8.pt"), expected)
+def test_averages_may_begin_late(train, tmp_path):
+    train(tmp_path, max_update=2)
+    before = read(tmp_path)["model"]
+    said = train(tmp_path, **EMA, max_update=3)
+    assert "the averages begin with the parameters of" in said
+    saved = read(tmp_path)
+    for name, average in saved["extra_state"]["ema"].items():
+        expected = 0.9 * before[name] + 0.1 * saved["model"][name]
+        assert torch.allclose(average, expected, rtol=1e-6, atol=1e-8), name
 
 
-def test_patience_counts_on_after_a_resume(small_corpus, tmp_path):
+def test_patience_counts_on_after_a_resume(train, tmp_path):
     # nothing is learned, so that the first validation remains the best
-    options = f"{MODEL} {LAST_ONLY} --criterion cross_entropy --optimizer sgd --lr 0 --patience 3"
-    options += " --batch-size 60"
-    train(small_corpus.data, tmp_path, options, "--max-epoch 2").ok()
-    again = train(small_corpus.data, tmp_path, options, "--max-epoch 9").ok()
-    assert "hasn't improved for last 3 runs" in again.out
-    assert "end of epoch 4 " in again.out and "begin training epoch 5" not in again.out
-    anew = train(small_corpus.data, tmp_path, options, "--max-epoch 9 --reset-meters").ok()
-    assert "end of epoch 5 " in anew.out  # as fairseq forgets the best loss with the meters
+    options = dict(lr=[0.0], patience=3, batch_size=60, save_interval_updates=0)
+    train(tmp_path, **options, max_epoch=2)
+    again = train(tmp_path, **options, max_epoch=9)
+    assert "hasn't improved for last 3 runs" in again
+    assert "end of epoch 4 " in again and "begin training epoch 5" not in again
+    anew = train(tmp_path, **options, max_epoch=9, reset_meters=True)
+    assert "end of epoch 5 " in anew  # as fairseq forgets the best loss with the meters
 
 
 def test_each_update_draws_other_numbers_as_in_fairseq():

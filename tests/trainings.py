@@ -43,7 +43,7 @@ def configuration(data: Path, folder: Path, **options: object) -> DictConfig:
     add_defaults(cfg)
     for name, value in (DEFAULTS | {"data": str(data), "save_dir": str(folder)} | options).items():
         groups = [group for group in cfg.values() if OmegaConf.is_dict(group) and name in group]
-        assert groups or name in SIZES, name
+        assert groups or name in DEFAULTS, name
         for group in groups:
             if not OmegaConf.is_interpolation(group, name):
                 group[name] = value
