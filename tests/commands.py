@@ -118,7 +118,7 @@ def _call_main(program: str | Path) -> None:
 
 @contextlib.contextmanager
 def _fresh_process(*files: BinaryIO) -> Iterator[None]:
-    """Let standard streams use files, and begin with a fresh process's logging, hook, warnings."""
+    """Let standard streams use files, and begin with a fresh process's logging and hook."""
     kept = [os.dup(descriptor) for descriptor in range(3)]
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     level, modules = logging.root.level, _without_modules_of_recipes()
@@ -134,11 +134,8 @@ def _fresh_process(*files: BinaryIO) -> Iterator[None]:
             sys, stdin=stdin, stdout=out, stderr=err, excepthook=sys.__excepthook__
         ),
         mock.patch.object(logging.root, "handlers", []),
-        mock.patch.object(warnings, "formatwarning", warnings.formatwarning),
         warnings.catch_warnings(),
     ):
-        warnings.showwarning = _show_warning
-        warnings.filterwarnings("ignore", "", DeprecationWarning, r"(?!fairseq_rnnsearch)")
         yield
     for descriptor, old in enumerate(kept):
         os.dup2(old, descriptor)
@@ -150,10 +147,6 @@ def _fresh_process(*files: BinaryIO) -> Iterator[None]:
     forget_what_was_said()
     _without_modules_of_recipes()
     sys.modules.update(modules)
-
-
-def _show_warning(message, category, filename, lineno, file=None, line=None) -> None:
-    sys.stderr.write(warnings.formatwarning(message, category, filename, lineno, line))
 
 
 def forget_what_was_said() -> None:

@@ -74,24 +74,6 @@ def files_in(folder, beside):
 
 
 @pytest.mark.slow
-def test_scripts_are_installed(installed, tmp_path):
-    def script(name, *options):
-        return run_process(
-            [sys.executable, installed / "bin" / name, *options],
-            cwd=tmp_path,
-            env={**os.environ, "PYTHONPATH": str(installed)},
-        )
-
-    assert script("rnnsearch-path").stdout == f"{installed / PACKAGE.name}\n"
-    for name in "align check evaluate export living train".split():
-        name = f"rnnsearch-{name}"
-        assert script(name, "--help").stdout.startswith(f"usage: {name}")
-        said = "the following arguments are required", "unrecognized arguments"
-        errors = tuple(f"fairseq_rnnsearch: error: {one}" for one in said)
-        assert script(name, "--no-such-option").stderr.splitlines()[-1].startswith(errors)
-
-
-@pytest.mark.slow
 def test_an_installed_package_leads_from_text_to_a_model(installed, tmp_path):
     """Where there is no checkout."""
     write_text(tmp_path, train=60)

@@ -1,6 +1,5 @@
 """More words than the memory holds: one batch is lost, and not the run."""
 
-import platform
 import re
 import subprocess
 import sys
@@ -77,22 +76,3 @@ def test_rows_of_a_batch(left):
     assert (part["id"].tolist(), part["nsentences"], part["ntokens"]) == ([17, 170], 2, 6)
     assert part["net_input"]["src_tokens"].tolist() == padded(sources, left)[1:3].tolist()
     assert part["net_input"]["src_lengths"].tolist() == [3, 1]
-
-
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries stay as they are")
-@pytest.mark.slow
-@pytest.mark.parametrize("keeping", [True, False])
-def test_updates_use_the_memory_of_the_last_one(keeping: bool):
-    """The second or the third round may still need more: small pieces lie between the large."""
-    program = f"""
-import resource, torch
-from fairseq_rnnsearch.runs.trainer import keep_freed_memory
-{"keep_freed_memory()" if keeping else ""}
-for _ in range(6):
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    parts = [torch.zeros(size) for size in (20_000_000, 3_000_000, 20_000_000)]
-    del parts
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
-"""
-    faults = int(run_process([sys.executable, "-c", program], check=True).stdout.split()[-1])
-    assert faults <= 100 if keeping else faults > 100, f"{faults} page faults"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import MODEL, PAPER, assert_equal_tensors, parameters_and_optimizer
+from commands import assert_equal_tensors, parameters_and_optimizer
 from fairseq.dataclass.configs import CheckpointConfig, FairseqConfig
 from models import checkpoint_state
 from omegaconf import OmegaConf
@@ -16,7 +16,6 @@ from trainings import train_here
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import lock
-from fairseq_rnnsearch.models.conversion import to_checkpoint, to_folder
 from fairseq_rnnsearch.runs import resuming
 from fairseq_rnnsearch.runs.resuming import LOCK, choose_beginning, lock_and_verify
 
@@ -232,13 +231,6 @@ def folder(trained, tmp_path):
     return shutil.copytree(trained, tmp_path / "folder")
 
 
-def test_a_model_without_a_training_is_no_beginning(train, trained, small_corpus, tmp_path):
-    to_folder(str(trained / LAST), str(small_corpus.data), tmp_path / "folder")
-    to_checkpoint(str(tmp_path / "folder"), tmp_path / "model.pt")
-    with pytest.raises(UserError, match=r"no training to go on with: .*--finetune-from-model"):
-        train(tmp_path / "new", restore_file=str(tmp_path / "model.pt"))
-
-
 def test_a_training_without_its_optimizer_s_state_does_not_go_on(train, folder):
     """fairseq would count updates from 0 again, in a finished training too."""
     torch.save(read(folder / LAST) | {"last_optimizer_state": None}, folder / LAST)
@@ -325,25 +317,6 @@ def test_what_began_from_another_model_goes_on_from_its_own(
         for path in (broken, whole)
     )
     assert_equal_tensors(found, expected)
-
-
-@pytest.mark.slow
-def test_all_processes_begin_where_the_first_does(launchpad, small_corpus, tmp_path):
-    def begin(*more):
-        options = f"{MODEL} {PAPER} --heatmap-samples 0 --max-update 2 --save-dir={begun}"
-        return launchpad.train_together(2, small_corpus.data, options, *more)
-
-    begun = tmp_path / "begun"
-    for finished in begin():
-        finished.ok()
-    other = shutil.copy(begun / LAST, tmp_path / "other.pt")
-    first, second = begin(f"--restore-file={other}")
-    assert first.rc == second.rc == 1
-    assert "is not in --save-dir" in first.out and "error:" not in second.out
-    (begun / LAST).unlink()
-    for finished in begin(f"--finetune-from-model={other}", "--max-update 4"):
-        finished.ok()
-    assert updates(begun / LAST) == 4
 
 
 # --- one training at a time -----------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -62,30 +63,9 @@ def test_every_command_has_help_and_a_version(name, capsys):
     assert said.endswith(f"\n{name} {fairseq_rnnsearch.__version__}\n")
 
 
-HELP = """
-import contextlib, io
-from fairseq_rnnsearch.commands.evaluate import main as evaluation
-from fairseq_rnnsearch.conformance.__main__ import main as conformance
-from fairseq_rnnsearch.commands import align, export, tokenizing, translate
-from fairseq_rnnsearch.living.__main__ import main as living
-from fairseq_rnnsearch.train.__main__ import main as training
-for main in (align.main, conformance, evaluation, export.main, living, training, translate.main):
-    with contextlib.suppress(SystemExit):
-        main(["--help"])
-"""
-
-
-@pytest.mark.slow
-def test_help_needs_no_docstrings():
-    """Python leaves them out with -OO or PYTHONOPTIMIZE=2."""
-    ran = run_process([sys.executable, "-OO", "-c", HELP])
-    assert ran.returncode == 0 and not ran.stderr, ran.stderr
-    assert ran.stdout.count("usage: ") == 7
-
-
 def test_every_command_is_in_the_table():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    assert project["scripts"].keys() == MAINS.keys()
+    assert {name: pkgutil.resolve_name(main) for name, main in project["scripts"].items()} == MAINS
 
 
 STARTS = """
@@ -222,23 +202,6 @@ def test_help_mistakes_and_pages_need_neither_torch_nor_fairseq(tmp_path):
     lines = printed(STARTS.replace("QUICK", repr(QUICK)), str(tmp_path))
     assert lines == ["a page ", *(f"{name} {words} " for name in QUICK for words in QUICK[name])]
     assert (tmp_path / "index.html").stat().st_size > 1000
-
-
-LOADS = """
-import contextlib, sys
-sys.modules["tensorboardX"] = None  # is not installed
-from fairseq_rnnsearch import UserError, load
-with contextlib.suppress(UserError):
-    load(sys.argv[1])
-print("fairseq" in sys.modules)
-"""
-
-
-@pytest.mark.slow
-def test_loading_shows_no_advice_of_fairseq(tmp_path):
-    (tmp_path / "checkpoint.pt").touch()
-    ended = ran(LOADS, str(tmp_path / "checkpoint.pt"))
-    assert (ended.stdout, ended.stderr) == ("True\n", "")
 
 
 def test_garbage_is_collected_again_after_a_start():

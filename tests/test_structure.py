@@ -1,11 +1,10 @@
 """What is replaced in fairseq, and when; what an import brings with it."""
 
-import sys
 from argparse import Namespace
 
 import commands
 import pytest
-from commands import ROOT, call, run_process
+from commands import call
 from omegaconf import OmegaConf
 from slow_cases import cases
 
@@ -74,26 +73,6 @@ assert not changed(again, attributes())
 def test_the_table_is_what_is_replaced():
     """An import changes nothing but registries, and what `load` replaces is given back."""
     run(SEEN + PROGRAMS + REPLACED)
-
-
-@pytest.mark.slow
-def test_load_leaves_the_root_logger_alone():
-    """A module of fairseq makes it show what every other package says for debugging.
-
-    Another one calls what torch has deprecated, which torch 2.14 says to all.
-    """
-    program = (
-        "import logging\n"
-        "from fairseq_rnnsearch import UserError, load\n"
-        "try:\n"
-        "    load('LICENSE', '.')  # no model, which is seen after the import\n"
-        "except UserError:\n"
-        "    pass\n"
-        "print(logging.root.level == logging.WARNING, logging.root.handlers)"
-    )
-    ran = run_process([sys.executable, "-W", "default", "-c", program], cwd=ROOT)
-    assert ran.stdout.splitlines()[-1:] == ["True []"], ran.stderr
-    assert "torch.jit" not in ran.stderr
 
 
 def test_options_are_checked_in_one_namespace_and_in_groups():

@@ -7,13 +7,11 @@ import shutil
 import signal
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 import torch
 from commands import MODEL, assert_equal_folders
 from launchpad import Strike
-from omegaconf import OmegaConf
 from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
@@ -330,69 +328,6 @@ def test_an_echo_is_no_second_signal(monkeypatch, seconds, ends):
     clock[0] += seconds
     request.take(TERM)
     assert (request.number, ended) == (INT, ends)
-
-
-UPDATES = 7
-
-
-@pytest.mark.parametrize("at_the_end", [False, True])
-@pytest.mark.parametrize(
-    ("number", "should_stop", "saved_at", "saves", "ends"),
-    [
-        (0, False, 0, False, False),
-        (USR1, False, UPDATES, False, True),
-        (USR1, False, UPDATES - 1, True, True),
-        (TERM, True, 0, False, False),  # fairseq ends it, and has saved
-    ],
-)
-def test_what_is_done_after_an_update(
-    monkeypatch, number, should_stop, saved_at, saves, ends, at_the_end
-):
-    """Within an epoch it ends at once, and at its end after the report."""
-    done = []
-    trainer = SimpleNamespace(
-        cfg=OmegaConf.create({"checkpoint": {"no_save": False, "no_last_checkpoints": True}}),
-        stop_request=SimpleNamespace(of_all=lambda _: number),
-        saved_at=saved_at,
-        get_num_updates=lambda: UPDATES,
-        log_updates=lambda: done.append("logged"),
-        is_ending=False,
-    )
-
-    def save(cfg, *_):
-        done.append("saved as the last" if not cfg.no_last_checkpoints else "not the last")
-
-    monkeypatch.setattr(signals.checkpoint_utils, "save_checkpoint", save)
-
-    def heed():
-        given = trainer.cfg, trainer, None, None, [], at_the_end
-        return signals.checkpoint_then_stop(lambda *_: ([2.5], should_stop), *given)
-
-    expected = ["logged"] * at_the_end + ["saved as the last"] * saves
-    if ends and not at_the_end:
-        with pytest.raises(SystemExit) as ended:
-            heed()
-        assert ended.value.code == 0
-    else:
-        assert heed() == ([2.5], should_stop)
-        assert trainer.is_ending == ends
-    assert done == expected
-    assert not ends or trainer.cfg.checkpoint.no_last_checkpoints  # what was asked stays
-
-
-# --- finished ---------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_a_finished_run_is_finished(launchpad, whole, tmp_path):
-    folder = shutil.copytree(whole.folder, tmp_path / "model")
-    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
-    again = launchpad.train(*whole.command(folder)).ok()
-    assert "Stopping training due to num_updates: 15 >= max_update: 15" in again.out
-    assert "done training" in again.out and not reported(again.out)
-    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-    further = launchpad.train(*whole.command(folder), "--max-update 16").ok()
-    assert [update for kind, update in reported(further.out) if kind == "train_inner"] == ["16"]
 
 
 @pytest.mark.slow
