@@ -257,7 +257,7 @@ def test_the_living_page_translates(browser, model, tmp_path):
     assert page.texts(".model h2") == ["RNNsearch", "RNNencdec"]
     assert page.texts(".translation") == [m.translate(TEXT, beam=5).text for m in (model, other)]
 
-    write_living_page(path, [model], weights="float32")
+    write_living_page(path, [model], weights="float32", examples=[TEXT])
     page.open()
     page.type("#sentence", "rare key")
     page.shows(searched(model, "rare key", 5)[0], model)
