@@ -34,7 +34,7 @@ def line_of(code: Callable, mark: str) -> tuple[str, str]:
         raise ValueError(
             f"{code.__qualname__}: {len(matching)} lines contain {mark!r}, must be one"
         )
-    path = Path(inspect.getsourcefile(code)).resolve()
+    path = Path(inspect.getsourcefile(inspect.unwrap(code))).resolve()
     place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name
     return lines[matching[0]].strip(), f"{place}:{first + matching[0]}"
 
