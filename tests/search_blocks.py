@@ -1,7 +1,8 @@
 """A search works on parts: as many sentences at once as fit, words in runs, kept words, blocks.
 
 A file of tests that begins with ``pytestmark = pytest.mark.usefixtures("blocks")`` and imports
-``blocks`` runs each of its tests twice, with the parts as they are and with the smallest ones.
+``blocks`` runs each of its tests twice, with the parts as they are and, in the slow part, with the
+smallest ones. Tests with ``either_blocks`` run with both in the quick part too.
 """
 
 import pytest
@@ -19,7 +20,10 @@ SMALLEST = [
 ]
 
 
-@pytest.fixture(params=["whole", "in parts"])
+either_blocks = pytest.mark.parametrize("blocks", ["whole", "in parts"], indirect=True)
+
+
+@pytest.fixture(params=["whole", pytest.param("in parts", marks=pytest.mark.slow)])
 def blocks(request, monkeypatch):
     if request.param == "in parts":
         for module, name, smallest in SMALLEST:

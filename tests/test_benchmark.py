@@ -18,6 +18,7 @@ def benchmark(monkeypatch):
     return measuring
 
 
+@pytest.mark.slow
 def test_the_limit_is_what_the_model_multiplies(benchmark):
     from limit import products
     from sizes import SIZES

@@ -11,6 +11,7 @@ import torch
 from authors import authors_params
 from commands import ROOT, run_process
 from oracles import numpy_rnnsearch as oracle
+from slow_cases import cases
 from torch import nn
 
 from fairseq_rnnsearch import check
@@ -333,7 +334,7 @@ def test_a_wrong_mask_does_not_pass_without_padding():
     assert "weights is the first to differ." in str(report)
 
 
-@pytest.mark.parametrize("name", ["U_z_forward", "v_a"])
+@pytest.mark.parametrize("name", cases(["v_a", "U_z_forward"]))
 def test_another_parameter_is_not_taken_for_a_deviation(name):
     class Model(planted_model.Model):
         def __init__(self, p):

@@ -10,7 +10,7 @@ from fairseq.models.ema.ema import EMA
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from models import EOS, PAD, TARGETS, adadelta, arm, batch_of, talker
-from search_blocks import blocks  # noqa: F401
+from search_blocks import blocks, either_blocks  # noqa: F401
 from torch.optim.swa_utils import AveragedModel
 from torch.testing import assert_close
 
@@ -111,6 +111,7 @@ def models_and_options(case):
     return make, of_search
 
 
+@either_blocks
 @pytest.mark.parametrize("name", [name for name in CASES if name != "lstm"])  # which is not fast
 def test_translations_equal_those_of_fairseq_s_generator(name, alone):
     make, options = models_and_options(CASES[name])

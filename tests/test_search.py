@@ -20,7 +20,7 @@ from models import (
 )
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
-from search_blocks import blocks  # noqa: F401
+from search_blocks import blocks, either_blocks  # noqa: F401
 from slow_cases import cases
 
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator
@@ -74,6 +74,7 @@ def recorded(run):
     return list(zip(words, run["costs"], strict=True))
 
 
+@either_blocks
 def test_recorded_runs_in_one_batch(groundhog_params):
     """Different lengths and different fates, padded on either side: as if each were alone."""
     all_runs, changed = recorded_searches(MIXED_LABEL)
@@ -169,6 +170,7 @@ def test_translations_in_every_order(order, rnnencdec):
 # --- batches -------------------------------------------------------------------------------------
 
 
+@either_blocks
 @pytest.mark.parametrize("left", cases([False, True]))
 @pytest.mark.parametrize("normalize_scores", cases([True, False]))
 @pytest.mark.parametrize("searched", cases([(4, True), (1, False), (7, False)]))
@@ -320,6 +322,7 @@ def forced_cost(model, source, words):
     return -probabilities_of(model, source, words).log().sum().item()
 
 
+@either_blocks
 def test_sentences_of_the_papers_recipe_do_not_mix():
     """30,000 words, beam 12, 40 sentences: as many as fit at once, each as if it were alone."""
     model = talker(3, target_symbols=30_000, kernels="fast")
