@@ -40,24 +40,15 @@ class _Waiting(MetaPathFinder):
         finally:  # somebody may only ask whether it is installed
             sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
-            spec.loader = _ThenActing(spec.loader, self.actions)
+            execute = spec.loader.exec_module
+
+            def execute_and_act(module: ModuleType) -> None:
+                execute(module)
+                for act in self.actions.pop(fullname, []):
+                    act()
+
+            spec.loader.exec_module = execute_and_act
         return spec
-
-
-class _ThenActing:
-    """A module's loader, followed by what waits for the module."""
-
-    def __init__(self, loader: object, actions: dict[str, list[Action]]) -> None:
-        self._loader, self._actions = loader, actions
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._loader, name)
-
-    def exec_module(self, module: ModuleType) -> None:
-        module.__spec__.loader = module.__loader__ = self._loader
-        self._loader.exec_module(module)
-        for act in self._actions.pop(module.__name__, []):
-            act()
 
 
 @functools.cache

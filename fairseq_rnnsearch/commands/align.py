@@ -33,7 +33,7 @@ from fairseq_rnnsearch.commands.command_options import (
     show_warnings,
     starting,
 )
-from fairseq_rnnsearch.errors import UserError, pluralize
+from fairseq_rnnsearch.errors import UsageError, UserError, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import pharaoh
 from fairseq_rnnsearch.files import replacing
@@ -59,7 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with usage():
         formats = parse_formats(options.heatmap_format)
         samples = parse_samples(options.heatmap_samples)
-        _check(options)
+    if options.symmetrise and not options.inverse:
+        raise UsageError(f"--symmetrise {options.symmetrise} needs --inverse, the other direction")
+    inputs = ("--source", options.source), ("--target", options.target)
+    for name, (option, file) in product((*TEXTS, JOINED), inputs):
+        if file.resolve() == (options.out / name).resolve():
+            raise UsageError(
+                f"{option} {file} would be overwritten by the results; write them elsewhere"
+            )
     with starting():  # torch, which --help need not import
         from fairseq_rnnsearch.commands.loading import load
 
@@ -90,22 +97,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 links = _symmetrised(pair, other, method, f"line {number + 1}")
                 print(links, file=joined)
     print(f"{pluralize(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
-
-
-def _check(options: argparse.Namespace) -> None:
-    """Check options that depend on each other.
-
-    Raises:
-        UserError: if one would have no effect, or a text would be overwritten.
-    """
-    if options.symmetrise and not options.inverse:
-        raise UserError(f"--symmetrise {options.symmetrise} needs --inverse, the other direction")
-    inputs = ("--source", options.source), ("--target", options.target)
-    for name, (option, file) in product((*TEXTS, JOINED), inputs):
-        if file.resolve() == (options.out / name).resolve():
-            raise UserError(
-                f"{option} {file} would be overwritten by the results; write them elsewhere"
-            )
 
 
 def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":

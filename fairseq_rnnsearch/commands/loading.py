@@ -81,7 +81,6 @@ def load(
     ]
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     changes = {name: str(value) for name, value in changes.items() if value is not None}
-    user_dir = None if user_dir is None else str(user_dir)
     device = torch.device(device)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(path.is_dir() for path in found):

@@ -198,14 +198,24 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
         return parts[0]
     probabilities = _with_one_end([part.probabilities for part in parts])
     score = sum(part.score for part in parts) / len(parts)
-    alignments = [part.alignment for part in parts if part.alignment is not None]
+    alignment = None
+    if of_parts := [part.alignment for part in parts if part.alignment is not None]:
+        attributions = [one.attribution for one in of_parts if one.attribution is not None]
+        alignment = Alignment(
+            _with_one_end([one.source for one in of_parts]),
+            _with_one_end([one.target for one in of_parts]),
+            _blocks([one.weights for one in of_parts]),
+            score=score,
+            probabilities=probabilities,
+            attribution=_blocks(attributions) if attributions else None,
+        )
     return Translation(
         source,
         " ".join(part.text for part in parts),
         _with_one_end([part.source_tokens for part in parts]),
         _with_one_end([part.tokens for part in parts]),
         score,
-        _in_blocks(alignments, score, probabilities) if alignments else None,
+        alignment,
         probabilities,
         any(part.is_cut for part in parts),
         unknown=tuple(dict.fromkeys(word for part in parts for word in part.unknown)),
@@ -214,23 +224,6 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
 
 def _with_one_end(sentences: Sequence[tuple]) -> tuple:
     return tuple(one for sentence in sentences for one in sentence[:-1]) + sentences[-1][-1:]
-
-
-def _in_blocks(
-    alignments: Sequence[Alignment], score: float, probabilities: Sequence[float]
-) -> Alignment:
-    source = _with_one_end([one.source for one in alignments])
-    target = _with_one_end([one.target for one in alignments])
-    weights = _blocks([one.weights for one in alignments])
-    attributions = [one.attribution for one in alignments if one.attribution is not None]
-    return Alignment(
-        source,
-        target,
-        weights,
-        score=score,
-        probabilities=tuple(probabilities),
-        attribution=_blocks(attributions) if attributions else None,
-    )
 
 
 def _blocks(matrices: Sequence[np.ndarray]) -> np.ndarray:

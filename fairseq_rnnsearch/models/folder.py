@@ -116,7 +116,9 @@ def write_folder(
         for language, dictionary in zip(config.languages, dictionaries, strict=True):
             (folder / f"dict.{language}.txt").write_text(written(dictionary), encoding="utf-8")
         _copy_preprocessing(data, config.languages, folder)
-        (folder / CONFIG).write_text(_config(config, weights), encoding="utf-8")
+        facts = {"format": _FORMAT, "version": __version__, **config._asdict(), "weights": weights}
+        written_facts = json.dumps(facts, ensure_ascii=False, indent=1) + "\n"
+        (folder / CONFIG).write_text(written_facts, encoding="utf-8")
         text = _card(model, config, weights) if card is None else card
         (folder / CARD).write_text(text, encoding="utf-8")
         write_list(folder, sorted(path.name for path in folder.iterdir()))
@@ -148,21 +150,14 @@ def quantised(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) -> None:
-    settings = {}
-    for language, of_language in plain_text.settings_of(data).items():
-        if language not in languages:
-            continue
-        settings[language] = of_language
+    settings = plain_text.settings_of(data)
+    for language in settings.keys() - set(languages):
+        del settings[language]
+    for language, of_language in settings.items():
         if codes := of_language.get("bpe_codes"):
-            own = f"codes.{language}"  # no other file's name
-            shutil.copyfile(data / codes, folder / own)
-            settings[language] = of_language | {"bpe_codes": own}
+            of_language["bpe_codes"] = f"codes.{language}"  # no other file's name
+            shutil.copyfile(data / codes, folder / of_language["bpe_codes"])
     plain_text.write_settings(folder, settings)
-
-
-def _config(config: ModelConfig, weights: str) -> str:
-    described = {"format": _FORMAT, "version": __version__, **config._asdict(), "weights": weights}
-    return json.dumps(described, ensure_ascii=False, indent=1) + "\n"
 
 
 def _card(model: TranslationModel, config: ModelConfig, weights: str) -> str:

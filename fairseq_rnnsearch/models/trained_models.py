@@ -31,7 +31,7 @@ def read_models(
     changes: dict[str, str],
     device: torch.device,
     compute_dtype: str | None = None,
-    user_dir: str | None = None,
+    user_dir: str | Path | None = None,
     texts: dict[str, Any] | None = None,
 ) -> LoadedModels:
     """Read checkpoints, on a device and ready to translate.
@@ -52,16 +52,11 @@ def read_models(
     with patches.reading_as_data():
         for path in paths:
             state = read_checkpoint(path)
-            try:
-                data = given_data or _data_of(state, path)
-            except UserError:
-                if "data" not in changes:
-                    raise
-            else:
-                changes = {"data": data} | changes
-                if len(paths) > 1 and isinstance(state, dict):
-                    described.append(_description(state, data, changes, texts or {}))
-                    check(described[0], described[-1], paths[0], f"{path} has")
+            data = given_data or _data_of(state, path, changes.get("data"))
+            changes = {"data": data} | changes
+            if len(paths) > 1 and isinstance(state, dict):
+                described.append(_description(state, data, changes, texts or {}))
+                check(described[0], described[-1], paths[0], f"{path} has")
             state = to_fairseq_state(state, path, changes)
             with naming_checkpoint(path):
                 check_registered(state.get("cfg") and state["cfg"].model)
@@ -95,8 +90,11 @@ def read_models(
     )
 
 
-def _data_of(state: Any, checkpoint: str) -> str:
+def _data_of(state: Any, checkpoint: str, otherwise: str | None) -> str:
     """Return the data folder that a checkpoint was trained with, or one of its name beside it.
+
+    Args:
+        otherwise: where it is in neither place, such as the folder of another model.
 
     Raises:
         UserError: if it is in neither place, or the checkpoint is none of fairseq's.
@@ -107,7 +105,7 @@ def _data_of(state: Any, checkpoint: str) -> str:
     named = Path(split_paths(trained_with)[0]) if trained_with else Path("data")
     if trained_with and named.is_dir():
         return trained_with
-    if beside := find_beside(checkpoint, named.name):
+    if beside := find_beside(checkpoint, named.name) or otherwise:
         return str(beside)
     raise UserError(
         f"checkpoint {checkpoint} was trained with the data in {str(named)!r}, which is neither "

@@ -32,7 +32,10 @@ def check_and_preprocess(main: Callable[[Namespace], None], options: Namespace) 
     if options.dict_only:
         main(options)
         return
-    _check_text(options)
+    languages = _languages(options)
+    for prefix in _prefixes(options):
+        files = [Path(prefix if name is None else f"{prefix}.{name}") for name in languages]
+        (check_parallel if len(files) == 2 else check_text)(*files)
     _check_descriptions(options)
     before = listed_files(Path(options.destdir))
     main(options)
@@ -93,13 +96,3 @@ def _prefixes(options: Namespace) -> list[str]:
 def _languages(options: Namespace) -> list[str | None]:
     """Return the languages of the files; text of --only-source may have None."""
     return [options.source_lang] + [options.target_lang] * (not options.only_source)
-
-
-def _check_text(options: Namespace) -> None:
-    languages = _languages(options)
-    for prefix in _prefixes(options):
-        files = [Path(prefix if name is None else f"{prefix}.{name}") for name in languages]
-        if len(files) == 2:
-            check_parallel(*files)
-        else:
-            check_text(*files)

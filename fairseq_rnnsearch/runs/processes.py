@@ -22,14 +22,19 @@ from omegaconf import DictConfig
 
 from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.errors import UserError, option_of
+from fairseq_rnnsearch.text.compatibility import describe
 
 Decision = TypeVar("Decision")
-_SECTIONS = ("task", "model", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset")
-_SECTIONS += ("checkpoint",)  # saving validates, which processes do together
+_SECTIONS = (
+    *("task", "model", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset"),
+    "checkpoint",  # saving validates, which processes do together
+)
 # These may differ between machines.
-_OF_A_MACHINE = {"data", "num_workers", "num_workers_valid", "data_buffer_size", "save_dir"}
-_OF_A_MACHINE |= {"restore_file"}  # the first process chooses for all
-_OF_A_MACHINE |= {"heatmap_dir", "tensorboard_logdir", "guided_alignment"}
+_OF_A_MACHINE = {
+    *("data", "num_workers", "num_workers_valid", "data_buffer_size", "save_dir"),
+    "restore_file",  # the first process chooses for all
+    *("heatmap_dir", "tensorboard_logdir", "guided_alignment"),
+}
 _SENTENCES = 1000  # of the training data are read to compare them, evenly spread
 
 
@@ -158,33 +163,25 @@ def _facts(trainer: Trainer, iterator: EpochBatchIterator) -> dict[str, Any]:
         options = trainer.cfg[section] or {}
         # a Namespace for fairseq's models from before its dataclasses
         options = vars(options) if isinstance(options, Namespace) else dict(options)
-        for name, value in options.items():
-            if name not in _OF_A_MACHINE:
-                facts[option_of(name)] = str(value)
+        shared = options.keys() - _OF_A_MACHINE
+        facts |= {option_of(name): str(options[name]) for name in shared}
     task = trainer.task
-    for side, dictionary in (
-        ("source", task.source_dictionary),
-        ("target", task.target_dictionary),
-    ):
-        if isinstance(dictionary, Dictionary):
-            facts[f"the {side} dictionary"] = _digest("\n".join(dictionary.symbols).encode())
+    sides = {"source": task.source_dictionary, "target": task.target_dictionary}
+    known = {side: words for side, words in sides.items() if isinstance(words, Dictionary)}
+    facts |= {f"the {side} dictionary": one for side, one in describe(known).items()}
     for name, data in task.datasets.items():
         if isinstance(data, FairseqDataset):
-            facts[f"the data of {name}"] = _digest(_sample(data))
+            facts[f"the data of {name}"] = _sample(data)
     return facts
 
 
-def _sample(data: FairseqDataset) -> bytes:
-    """Return the number of sentences, and the words of some of them."""
+def _sample(data: FairseqDataset) -> str:
+    """Return a digest of the number of sentences, and of the words of some of them."""
     chosen = np.unique(np.linspace(0, len(data) - 1, _SENTENCES).astype(int)) if len(data) else []
     sentences = [[part.tolist() for part in _tensors(data[int(i)])] for i in chosen]
-    return repr((len(data), sentences)).encode()
+    return hashlib.sha256(repr((len(data), sentences)).encode()).hexdigest()[:12]
 
 
 def _tensors(sentence: Any) -> list[torch.Tensor]:
     values = sentence.values() if isinstance(sentence, dict) else [sentence]
     return [value for value in values if isinstance(value, torch.Tensor)]
-
-
-def _digest(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()[:12]

@@ -25,13 +25,20 @@ _ends: ContextVar[contextlib.ExitStack | None] = ContextVar("ends", default=None
 def checked(main: Callable) -> Callable:
     """Wrap a program's ``main``: check its options first, do the remaining work last.
 
-    Text is UTF-8 in any locale, and shown as text on a terminal.
+    Text is UTF-8 in any locale. A terminal shows messages of a few lines, or all with
+    RNNSEARCH_WHOLE_LOG=1; pipes and files get all.
     """
 
     @functools.wraps(main)
     def run(cfg: DictConfig | Namespace, *args, **options) -> None:
         check_configuration(cfg)
-        _prepare_screen()
+        for stream in (sys.stdin, sys.stdout):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(encoding="utf-8")
+        for handler in logging.root.handlers:
+            is_screen = type(handler) is logging.StreamHandler and handler.stream.isatty()
+            if is_screen and not os.environ.get("RNNSEARCH_WHOLE_LOG"):
+                handler.addFilter(_is_short)
         with contextlib.ExitStack() as finishing:
             token = _ends.set(finishing)
             finishing.callback(_ends.reset, token)
@@ -43,20 +50,6 @@ def checked(main: Callable) -> Callable:
 def _is_short(record: logging.LogRecord) -> bool:
     """Tell configurations and printed models, which are pages long, from other messages."""
     return not isinstance(record.msg, DictConfig | Namespace | nn.Module)
-
-
-def _prepare_screen() -> None:
-    """Write UTF-8, and show a terminal messages of a few lines.
-
-    Pipes and files get all messages, and a terminal too with RNNSEARCH_WHOLE_LOG=1.
-    """
-    for stream in (sys.stdin, sys.stdout):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8")
-    for handler in logging.root.handlers:
-        is_screen = type(handler) is logging.StreamHandler and handler.stream.isatty()
-        if is_screen and not os.environ.get("RNNSEARCH_WHOLE_LOG"):
-            handler.addFilter(_is_short)
 
 
 def read_checked(path: str, buffer_size: int) -> Iterator[list[str]]:

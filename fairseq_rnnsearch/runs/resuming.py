@@ -125,7 +125,10 @@ def _check_named(cfg: CheckpointConfig) -> None:
         except UserError:
             return  # the named one is the only whole one
         # names, because the folder may have been moved, or the command given from elsewhere
-        begun_from = os.path.basename(_named_for(newest))
+        of_newest = read_checkpoint(newest).get("cfg")
+        begun_from = os.path.basename(
+            of_newest["checkpoint"]["restore_file"] if of_newest else LAST
+        )
         if _is_same(newest, named) or begun_from != os.path.basename(named):
             return
         problem = f"has begun the training of {newest} already"
@@ -135,12 +138,6 @@ def _check_named(cfg: CheckpointConfig) -> None:
         f"--restore-file {named} {problem}: leave out --restore-file and --reset-* to go on from "
         "what is there; to begin anew on purpose, name another --save-dir or remove what is there"
     )
-
-
-def _named_for(checkpoint: str) -> str:
-    """Return the --restore-file of the command that has saved a checkpoint."""
-    cfg = read_checkpoint(checkpoint).get("cfg")
-    return cfg["checkpoint"]["restore_file"] if cfg else LAST
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -41,8 +41,10 @@ _KEEPING = {
 }
 
 # What a checkpoint's options are made of when one process sends it to the others.
-_SENT = {argparse.Namespace, distributed_utils._TensorPlaceholder, DictConfig, ListConfig}
-_SENT |= {ContainerMetadata, Metadata, AnyNode, defaultdict, dict, list, int, Any}
+_SENT = {
+    *(argparse.Namespace, distributed_utils._TensorPlaceholder, DictConfig, ListConfig),
+    *(ContainerMetadata, Metadata, AnyNode, defaultdict, dict, list, int, Any),
+}
 
 
 @runtime_checkable
@@ -200,7 +202,11 @@ class ResumableTrainer(Trainer):
                 return None
             trained_with = extra_state.pop(checkpoint.LOST)
             keeps_schedule = not (reset_optimizer or reset_lr_scheduler)
-            _check_order(self.cfg.model, trained_with["model.decoder_order"])
+            # with another order, parameters would mean something else although their shapes fit
+            order = getattr(self.cfg.model, "decoder_order", None)
+            its_order = trained_with["model.decoder_order"]
+            if order and its_order and str(order) != str(its_order):
+                raise UserError(f"--decoder-order {order}: it was trained with {its_order}")
             if keeps_schedule:
                 self._check_schedule(trained_with["lr_scheduler._name"])
             if not (trained_with["has_optimizer"] or reset_optimizer):
@@ -357,13 +363,6 @@ class ResumableTrainer(Trainer):
     def get_valid_iterator(self, *args, **options) -> EpochBatchIterator:
         """See ``get_train_iterator``."""
         return _without_keeping(super().get_valid_iterator(*args, **options))
-
-
-def _check_order(model: object, trained_with: str | None) -> None:
-    """Refuse parameters that would mean something else although their shapes fit."""
-    order = getattr(model, "decoder_order", None)
-    if trained_with and order and str(order) != str(trained_with):
-        raise UserError(f"--decoder-order {order}: it was trained with {trained_with}")
 
 
 def _without_keeping(iterator: EpochBatchIterator) -> EpochBatchIterator:

@@ -12,14 +12,14 @@ corpora hold thousands). These are allowed, and so are blank lines, which fairse
 end symbol.
 """
 
-import contextlib
 import os
 import re
 import select
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import IO, TypeVar
 
 from fairseq_rnnsearch.errors import UserError, pluralize
 
@@ -132,12 +132,11 @@ def checked_lines(path: Path, has_symbols: bool = False) -> Iterator[str]:
         raise UserError(f"{path} is empty; expected one sentence per line")
 
 
-class _Lines(Protocol):
-    def readline(self) -> bytes: ...
-
-
 def lines_as_they_come(
-    file: _Lines, name: str, has_symbols: bool = False, mistakes: list[UserError] | None = None
+    file: "IO[bytes] | BufferedIOBase | _Stream",
+    name: str,
+    has_symbols: bool = False,
+    mistakes: list[UserError] | None = None,
 ) -> Iterator[str]:
     """Yield the lines of a file, a pipe or a terminal, each after a check.
 
@@ -166,7 +165,10 @@ def lines_as_they_come(
 
 
 def lines_of(
-    file: _Lines, name: str, errors: str = "strict", has_mark: bool = False
+    file: "IO[bytes] | BufferedIOBase | _Stream",
+    name: str,
+    errors: str = "strict",
+    has_mark: bool = False,
 ) -> Iterator[str]:
     """Yield the lines of a text in UTF-8, with their ends.
 
@@ -227,11 +229,12 @@ def line_batches(
     Raises:
         UserError: as from `lines_as_they_come`; the lines before are yielded first.
     """
-    name = "standard input" if path == "-" else path
     counts = iter(counts)
     batch, most = [], next(counts)
-    with _opened(path) as stream:
-        lines = lines_as_they_come(stream, name, has_symbols)
+    is_input = path == "-"
+    with open(0 if is_input else path, "rb", buffering=0, closefd=not is_input) as file:
+        stream = _Stream(file.fileno())
+        lines = lines_as_they_come(stream, "standard input" if is_input else path, has_symbols)
         try:
             while True:
                 if not stream.has_more():
@@ -273,12 +276,3 @@ class _Stream:
         if b"\n" in self._held:
             return True
         return bool(select.select([self._descriptor], [], [], 0)[0])
-
-
-@contextlib.contextmanager
-def _opened(path: str) -> Iterator[_Stream]:
-    if path == "-":
-        yield _Stream(0)
-        return
-    with open(path, "rb", buffering=0) as file:
-        yield _Stream(file.fileno())

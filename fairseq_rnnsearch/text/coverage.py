@@ -77,8 +77,8 @@ class WordCount:
         are = "is" if self.unknown == 1 else "are"
         examples = ", ".join(as_text(name, _LONGEST_EXAMPLE) for name in [*self.names][:EXAMPLES])
         such_as = examples and (", such as " if len(self.names) > EXAMPLES else ": ")
-        message = f"{self.unknown:,} of {pluralize(self.words, noun)} {are} unknown"
-        logger.warning("%s", f"{message}{such_as}{examples}")
+        counts = f"{self.unknown:,} of {pluralize(self.words, noun)}"
+        logger.warning("%s %s unknown%s%s", counts, are, such_as, examples)
 
 
 class TextCounter:

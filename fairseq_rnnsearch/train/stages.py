@@ -36,7 +36,6 @@ import sys
 from fairseq_rnnsearch.runs.checkpoint import write_average
 write_average(sys.argv[2:], sys.argv[1])
 """
-_PREPROCESSED = "Wrote preprocessed data to "
 
 
 @dataclass(frozen=True)
@@ -161,19 +160,14 @@ class Training:
             options = least if s.vocabulary == "shortlist" else ()
             self._preprocess("preprocess", ["--workers", 2, *whole, *held_out, *options])
             return
-        commands: list[list[object]] = [["--dict-only", *whole]]
-        for copy in range(s.bpe_copies + 1):
-            commands.append([
-                "--workers", 2, *self._dictionaries(out), "--destdir", _copy_in(out, copy),
-                "--trainpref", text / f"train-{copy}", *(held_out if copy == 1 else ()),
-            ])  # fmt: skip
-        done = itertools.count(1)
-
-        def show(line: str) -> None:
-            if _PREPROCESSED in line:
-                print(f"  {next(done)} of {s.bpe_copies + 1} texts", flush=True)
-
-        self._preprocess("preprocess", *commands, show=show)
+        copies = [
+            [
+                *("--workers", 2, *self._dictionaries(out), "--destdir", _copy_in(out, copy)),
+                *("--trainpref", text / f"train-{copy}", *(held_out if copy == 1 else ())),
+            ]
+            for copy in range(s.bpe_copies + 1)
+        ]
+        self._preprocess("preprocess", ["--dict-only", *whole], *copies)
 
     def _keep_words(self, out: Path) -> None:
         """Keep also the words that the dictionary lacks, because ``--replace-unk`` needs them."""
@@ -187,14 +181,12 @@ class Training:
         source, target = (data / f"dict.{language}.txt" for language in self.languages)
         return ["--srcdict", source, "--tgtdict", target]
 
-    def _preprocess(
-        self, name: str, *commands: list[object], show: Callable[[str], None] | None = None
-    ) -> None:
+    def _preprocess(self, name: str, *commands: list[object]) -> None:
         """Run fairseq-preprocess once for each list of options, in one process."""
         source, target = self.languages
         always = (*self._plugin, "--source-lang", source, "--target-lang", target)
         options = itertools.chain.from_iterable((*always, *command, ";") for command in commands)
-        self.work.run(name, ["-c", _PREPROCESS, *options], show)
+        self.work.run(name, ["-c", _PREPROCESS, *options])
 
     @property
     def _plugin(self) -> tuple[object, ...]:
