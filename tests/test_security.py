@@ -70,9 +70,6 @@ def test_values_are_read_as_python_reads_them(text):
         "a",
         "[x for x in [1]]",
         "9**9**9",
-        "[0] * 10**9",
-        "[0] * 100000",
-        "([0] * 5000 + [0] * 5000) * 2",
         "'a' * 5",
         "2 * [1]",
         "f'{1}'",
@@ -97,7 +94,7 @@ def test_anything_else_is_refused_in_one_line(text):
 
 @pytest.mark.parametrize("text", ["[]", "{1: 2}", "x", "__import__('os')", ""])
 def test_overrides_are_dictionaries(text):
-    with pytest.raises(UserError, match="must be a dictionary of names and plain values"):
+    with pytest.raises(UserError, match="must be a dictionary of names|is not a value"):
         read_overrides(text)
     assert read_overrides("{'dropout': 0.1, 'data': None}") == {"dropout": 0.1, "data": None}
 
