@@ -94,7 +94,7 @@ def test_anything_else_is_refused_in_one_line(text):
 
 @pytest.mark.parametrize("text", ["[]", "{1: 2}", "x", "__import__('os')", ""])
 def test_overrides_are_dictionaries(text):
-    with pytest.raises(UserError, match="must be a dictionary of names|is not a value"):
+    with pytest.raises(UserError, match=r"must be a dictionary of names|is not a value"):
         read_overrides(text)
     assert read_overrides("{'dropout': 0.1, 'data': None}") == {"dropout": 0.1, "data": None}
 
