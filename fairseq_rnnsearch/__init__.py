@@ -28,7 +28,7 @@ def _register() -> None:
     from fairseq_rnnsearch.plugin import adadelta, architectures, criterion, task  # noqa: F401
     from fairseq_rnnsearch.runs import patches
 
-    # it fills in defaults before it calls anything of a --user-dir without tasks/
+    # it fills in defaults before it calls a --user-dir that has no tasks/
     when_imported("fairseq_cli.hydra_train", patches.patch_fairseq)
 
 

@@ -1,4 +1,4 @@
-"""``python -m fairseq_rnnsearch``: what there is to do.
+"""``python -m fairseq_rnnsearch``: list the commands.
 
 ``python -m fairseq_rnnsearch versions`` prints the path to give to ``--user-dir``, and the versions
 in use; ``rnnsearch-path`` the path alone: ``fairseq-train --user-dir "$(rnnsearch-path)" ...``.
@@ -27,7 +27,7 @@ python -m fairseq_rnnsearch options|versions       its options; manual: $(rnnsea
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print what there is to do; or the path and a line for each version; or a list."""
+    """Print the commands, the path and versions, or a list."""
     parser = parser_of("python -m fairseq_rnnsearch", __doc__)
     parser.add_argument(
         "what",

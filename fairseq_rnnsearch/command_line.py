@@ -54,7 +54,7 @@ def parser_of(prog: str, doc: str | None) -> OneLineParser:
 
 @contextlib.contextmanager
 def usage() -> Iterator[None]:
-    """Turn mistakes found in the block, which checks options, into `UsageError`."""
+    """Turn each `UserError` of the block, which checks options, into a `UsageError`."""
     try:
         yield
     except UserError as mistake:

@@ -121,7 +121,7 @@ def line_of(error: BaseException) -> str:
             f"this needs fairseq, which is not installed: pip install {FAIRSEQ}; only models as "
             "folders, such as en-fr, work without it"
         )
-    is_of_a_file = isinstance(error, OSError) and error.filename  # which tells enough
+    is_of_a_file = isinstance(error, OSError) and error.filename  # it names the file
     return as_text(reason(error) if is_of_a_file else f"{reason(error)}{_place(error)}")
 
 
@@ -186,7 +186,7 @@ def _place(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def warn_and_continue(missing: str) -> Iterator[None]:
-    """Turn whatever goes wrong with pictures and logs into one warning.
+    """Log the failure of an optional output once instead of raising.
 
     Args:
         missing: what may be missing from now on; a process warns once about each.

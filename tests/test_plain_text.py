@@ -181,13 +181,13 @@ def test_files_that_stay_are_of_the_same_tokens(tmp_path):
     tokenizing.main(["--out", str(out), train, valid])
     before = made()
     for wrong in (["--tokenizer", "moses", train], ["--merges", "9", train]):
-        with pytest.raises(UserError, match=r"valid\.en was made otherwise before: give valid\.en"):
+        with pytest.raises(UserError, match=r"valid\.en was"):
             tokenizing.main(["--out", str(out), *wrong])
     with pytest.raises(UserError, match=r"bad\.en, line 2: is not UTF-8"):
         tokenizing.main(["--out", str(out), "--lowercase", train, valid, bad])
     assert made() == before
     tokenizing.main(["--out", str(out), "--merges", "9", train, valid])
-    with pytest.raises(UserError, match=r"valid\.en was made otherwise before: give valid\.en"):
+    with pytest.raises(UserError, match=r"valid\.en was"):
         tokenizing.main(["--out", str(out), "--merges", "12", train])
     assert made().keys() == before.keys() | {"codes-en"}
 
@@ -204,7 +204,7 @@ def test_languages_that_get_subwords_one_by_one(tmp_path):
         made = (out / f"train.{language}").read_text().splitlines()[0]
         assert made == " ".join(PlainText.of(out, language).tokens(line))
     before = [path.read_text() for path in sorted(out.iterdir())]
-    with pytest.raises(UserError, match=r"train\.en was made otherwise before: give train\.en"):
+    with pytest.raises(UserError, match=r"train\.en was"):
         tokenizing.main(["--out", str(out), str(tmp_path / "test.en")])
     assert [path.read_text() for path in sorted(out.iterdir())] == before
     tokenizing.main(["--out", str(out), *(str(tmp_path / f"{x}.en") for x in ("train", "test"))])

@@ -237,7 +237,7 @@ def test_a_training_without_its_optimizer_s_state_does_not_go_on(train, folder):
     for path in folder.glob("checkpoint_*_*.pt"):
         path.unlink()
     (folder / BEST).unlink()
-    with pytest.raises(UserError, match=f"{LAST} holds a model and no training to go on with"):
+    with pytest.raises(UserError, match=f"{LAST} has weights"):
         train(folder, max_update=9)
     assert "(epoch 1 @ 0 updates)" in train(folder, max_update=1, reset_optimizer=True)
 

@@ -1,4 +1,4 @@
-"""Links between words, judged and joined: ``rnnsearch-evaluate aer`` and ``symmetrise``.
+"""Score and join word links: ``rnnsearch-evaluate aer`` and ``symmetrise``.
 
 `alignment_error_rate`, `agreement` and `symmetrisation` work on `links`.
 """

@@ -1,1 +1,1 @@
-"""Trained models in people's hands: ``load`` and its results, folders, and the commands."""
+"""Trained models in use: ``load``, its results, and the commands."""

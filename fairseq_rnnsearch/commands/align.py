@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise UsageError(
                 f"{option} {file} would be overwritten by the results; write them elsewhere"
             )
-    with starting():  # torch, which --help need not import
+    with starting():  # imports torch, which --help does not need
         from fairseq_rnnsearch.commands.loading import load
 
     lines = check_parallel(options.source, options.target)
@@ -118,7 +118,7 @@ def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator
 
 
 def _begun(stack: contextlib.ExitStack, path: Path) -> IO[str]:
-    """Open a file that appears when the stack ends without an error."""
+    """Open a file that appears once the stack ends without an error."""
     unfinished = stack.enter_context(replacing(path))
     return stack.enter_context(unfinished.open("w", encoding="utf-8", errors="backslashreplace"))
 
@@ -130,7 +130,7 @@ def _symmetrised(pair: "Translation", other: "Translation", method: str, where: 
         UserError: if the models split a sentence into different words. White space that one of
             them knows as a word has no links with the other's.
     """
-    places = []  # of the other's words among the pair's
+    places = []  # positions of the other model's words among the pair's
     for words, others in ((pair.source_tokens, other.tokens), (pair.tokens, other.source_tokens)):
         ours, theirs = _visible(words), _visible(others)
         if [words[i] for i in ours] == [others[i] for i in theirs]:
@@ -150,7 +150,7 @@ def _symmetrised(pair: "Translation", other: "Translation", method: str, where: 
 
 
 def _visible(words: Sequence[str]) -> list[int]:
-    """Return the positions of all words but for white space."""
+    """Return the positions of all words except white space."""
     return [i for i, word in enumerate(words) if join([word]).strip()]
 
 

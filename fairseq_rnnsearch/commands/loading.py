@@ -75,7 +75,7 @@ def load(
     """
     several = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
     found = [find_model(place) for place in several]
-    # messages call a folder as it was given, such as en-fr
+    # messages name a folder as the user did, such as en-fr
     names = [
         str(place if path.is_dir() else path) for place, path in zip(several, found, strict=True)
     ]
@@ -102,9 +102,9 @@ def load(
 
 @contextlib.contextmanager
 def _quiet_import() -> Iterator[None]:
-    """Import fairseq in the block, without its advice and warnings of torch's deprecated functions.
+    """Import fairseq without its advice and torch's deprecation warnings.
 
-    Afterwards the root logger does not show everything, as fairseq's modules make it do.
+    Restore the root logger's level, which fairseq's modules lower.
     """
     level, handlers = logging.root.level, logging.root.handlers[:]
     disabled = logging.root.manager.disable
@@ -142,7 +142,7 @@ def _read_folders(
         described.append(describe(sides, folder.config.languages, folder.path, **texts))
         check(described[0], described[-1], names[0], f"{name} has")
     for folder in folders:
-        folder.model.to(device)  # first: how matrices are rounded depends on where it computes
+        folder.model.to(device)  # move first: rounding depends on the device
         if compute_dtype:
             folder.model.compute_in(compute_dtype)
         folder.model.round_matrices()

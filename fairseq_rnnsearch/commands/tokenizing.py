@@ -125,8 +125,8 @@ def _described(
         stays = sorted({path.name for path in options.out.glob(f"*.{language}")} - given)
         if stays and language in before and (differs or has_pieces):
             raise UserError(
-                f"{options.out / stays[0]} was made otherwise before: give {stays[0]} as well, or"
-                " name another --out"
+                f"{options.out / stays[0]} was created with other settings: include {stays[0]} as"
+                " well, or name another --out"
             )
     return sides
 

@@ -63,7 +63,7 @@ def _translate(
     options: argparse.Namespace, formats: Sequence[str], samples: Container[int]
 ) -> None:
     with starting():
-        from fairseq_rnnsearch.commands.loading import load  # and torch, which --help goes without
+        from fairseq_rnnsearch.commands.loading import load  # imports torch
 
         model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     if (options.heatmap_dir or options.terminal) and not model.has_alignment:
@@ -79,13 +79,13 @@ def _translate(
             names = [Path(name).name for name in options.files if name != "-"]
             look = look_of(options, names, model.languages)
             gallery = stack.enter_context(Gallery(options.heatmap_dir, formats, look))
-        if not is_typed:  # where each line is a text of its own
+        if not is_typed:  # each line is a text of its own there
             stack.enter_context(model.as_one_text())
         try:
             drawn = _print_translations(model, options, gallery, samples)
         except KeyboardInterrupt:
             if is_typed:
-                stack.close()  # draw: many users end their input in this way
+                stack.close()  # draw what there is: many users end their input this way
             raise
     if gallery:
         print(f"{pluralize(drawn, 'alignment')} drawn in {options.heatmap_dir}", file=sys.stderr)

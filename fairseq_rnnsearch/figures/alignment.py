@@ -1,4 +1,4 @@
-"""One soft alignment as a value: its words, its weights, and what can be read off them.
+"""One soft alignment: its words, its weights, and statistics of them.
 
 Weights are always ``(target, source)``: each row belongs to a target word, as in the paper's
 Figure 3.

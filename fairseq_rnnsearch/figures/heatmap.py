@@ -194,7 +194,7 @@ def _colour_map(cmap: str | Colormap | None, style: Style) -> Colormap:
 
 
 def _title(title: str, layout: Layout) -> tuple[str, float]:
-    """Return what is drawn for a title, which is one line, and its font's size in points."""
+    """Return the one line drawn for a title, and its font size in points."""
     return as_text(" ".join(title.split())), layout.font_size * TITLE_PER_FONT
 
 

@@ -36,7 +36,7 @@ def write_png(path: Path, layout: Layout, weights: np.ndarray) -> None:
     if missing.any():
         picture = np.repeat(picture[..., None], 3, axis=2)
         picture[rows, columns][_enlarged(missing, layout.cell)] = RED
-    # There is nothing to compress but runs of equal dots.
+    # Only runs of equal dots can be compressed.
     Image.fromarray(picture).save(
         path, format="png", dpi=(layout.dots_per_inch,) * 2, compress_type=zlib.Z_RLE
     )
@@ -47,7 +47,7 @@ def _enlarged(cells: np.ndarray, side: int) -> np.ndarray:
 
 
 def _draw_labels(picture: np.ndarray, layout: Layout) -> None:
-    """Let target words end left of their rows, and source words stand on their columns, upright."""
+    """Write target words left of their rows, and source words upright above their columns."""
     size = layout.font_size, layout.dots_per_inch
     for row, label in enumerate(layout.target):
         drawn = ink(label, *size)

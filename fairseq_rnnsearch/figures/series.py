@@ -1,4 +1,4 @@
-"""How alignments emerge: the same sentences drawn again and again while a model is trained.
+"""How alignments emerge: the same sentences drawn after each validation.
 
     FOLDER/epoch003/valid0000-update0001200.png    a picture for each sentence and validation
     FOLDER/emerging.gif                            the first sentences through all of these
@@ -49,7 +49,7 @@ class Series:
     most: int = 50
 
     def add(self, epoch: int, update: int, alignments: Sequence[Alignment]) -> dict[int, Path]:
-        """Draw a validation's sentences, drop the most dispensable validation, renew the animation.
+        """Add a validation, thin out older ones and rebuild the animation.
 
         Returns:
             The new picture of each sentence that could be drawn.
@@ -61,7 +61,7 @@ class Series:
         folder = self.folder / f"epoch{epoch:03d}"
         folder.mkdir(parents=True, exist_ok=True)
         for one in (self.folder, *self.folder.glob("epoch*")):
-            remove_unfinished(one)  # what an earlier run drew when it was killed
+            remove_unfinished(one)  # drawn by an earlier run before it was killed
         pictures = {}
         if "png" in self.formats:
             for alignment in alignments:

@@ -49,7 +49,7 @@ class RunByBackend(nn.Module):
     """
 
     def __init__(self, kernels: str) -> None:
-        nn.Module.__init__(self)  # not the constructor of a class of fairseq's beside this one
+        nn.Module.__init__(self)  # skips the constructor of a fairseq class that is also a base
         self.kernels = kernels
         self._chosen: dict[tuple, str] = {}  # backend names, by all that the choice depends on
 
@@ -83,7 +83,7 @@ class RunByBackend(nn.Module):
 def choose(name: str, parts: Sequence[nn.Module], of: str) -> Reference:
     """Return the named backend for parts of a network, as they are now.
 
-    It logs once which backend runs, and why.
+    Log once which backend runs, and why.
 
     Args:
         of: what the parts belong to, for the log.
@@ -96,7 +96,7 @@ def choose(name: str, parts: Sequence[nn.Module], of: str) -> Reference:
         obstacle = backend.why_not(parts)
         if obstacle is None:
             break
-        if not obstacle.startswith("device "):  # no need to say that GPU kernels need a GPU
+        if not obstacle.startswith("device "):  # a CPU's log says nothing about GPU kernels
             refusals.append(f"no {backend.name} ones for {obstacle}")
     else:
         raise ValueError(

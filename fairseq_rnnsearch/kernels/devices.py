@@ -1,4 +1,4 @@
-"""Numbers that come back from a GPU, and whether Triton runs there."""
+"""Numbers copied back from a GPU, and whether Triton runs there."""
 
 from functools import cache
 from importlib.util import find_spec

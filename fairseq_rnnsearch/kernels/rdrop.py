@@ -29,7 +29,7 @@ from fairseq_rnnsearch.kernels.derived import smoothing
 ARGUMENTS = {"rdrop_cost": (*4 * (INTEGER,), *3 * (POINTER,), *2 * (REAL,), *3 * (POINTER,))}
 FUNCTIONS = Functions(SOURCE, ARGUMENTS, TYPES)
 _NUMBERS = {"cpu": 2**18}  # logits per block, to fit a processor's cache
-_MANY = 2**25  # elsewhere
+_MANY = 2**25  # on other devices
 
 
 def twice(x: Tensor) -> Tensor:

@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{options.training}: reading {checkpoints}", file=sys.stderr)
     if options.out.is_file() and options.out.suffix != ".html":
         raise UsageError(f"--out {options.out} would be overwritten, and does not end in .html")
-    with starting():  # torch, which --help need not import
+    with starting():  # imports torch, which --help does not need
         from fairseq_rnnsearch.commands.loading import load
         from fairseq_rnnsearch.living.living_page import write_living_page
 

@@ -41,7 +41,7 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
         )
     if part := custom_module(model):
         raise UserError(
-            f"the checkpoint holds a model with a part of its own ({part}); the page computes "
+            f"the checkpoint holds a model with a custom module ({part}); the page computes "
             "RNNsearch and RNNencdec as they are"
         )
     alignment = "none" if model.decoder.alignment_model is None else "additive"

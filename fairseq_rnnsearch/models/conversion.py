@@ -66,7 +66,7 @@ def to_folder(
 
 
 def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: tuple) -> None:
-    """Refuse a model that is not that of its options, which are all that a folder keeps."""
+    """Refuse a model that its options do not describe; a folder stores only options."""
     part = custom_module(model)
     if part is None:
         encoder, decoder = networks_of(cfg, *dictionaries)
@@ -75,7 +75,7 @@ def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: 
         part = f"{min(other)[0]}, which its options do not give" if other else None
     if part:
         raise UserError(
-            f"the checkpoint holds a model with a part of its own ({part}); a folder takes "
+            f"the checkpoint holds a model with a custom module ({part}); a folder takes "
             "RNNsearch and RNNencdec as they are"
         )
 
@@ -94,7 +94,7 @@ def to_checkpoint(model: str, out: Path) -> None:
     read = read_folder(folder)
     config, (source, target) = read.config, read.dictionaries
     source_lang, target_lang = config.languages
-    architecture = config.architecture  # only a name: the options have all that it stands for
+    architecture = config.architecture  # only a name: the options say everything
     if ARCH_MODEL_REGISTRY.get(architecture) is not RNNSearchModel:
         architecture = "rnnsearch_50"
     task = {

@@ -155,7 +155,7 @@ def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) ->
         del settings[language]
     for language, of_language in settings.items():
         if codes := of_language.get("bpe_codes"):
-            of_language["bpe_codes"] = f"codes.{language}"  # no other file's name
+            of_language["bpe_codes"] = f"codes.{language}"  # a name that no other file has
             shutil.copyfile(data / codes, folder / of_language["bpe_codes"])
     plain_text.write_settings(folder, settings)
 
@@ -240,7 +240,7 @@ def _model(
     path: Path, config: ModelConfig, source: Dictionary, target: Dictionary
 ) -> TranslationModel:
     try:
-        with torch.device("meta"):  # shapes alone, until the file gives values
+        with torch.device("meta"):  # shapes only, until the file gives values
             model = TranslationModel(*networks_of(ModelOptions(**config.options), source, target))
         with safe_open(path / PARAMETERS, "pt") as file:
             names = [name for name in file.keys() if not name.endswith(_SCALE)]  # noqa: SIM118
@@ -248,7 +248,7 @@ def _model(
         model.load_state_dict(model.checked(parameters), assign=True)
     except (ValueError, TypeError, RuntimeError, SafetensorError) as problem:
         raise UserError(
-            f"{path / PARAMETERS} and {CONFIG} hold no model together: {reason(problem)}"
+            f"{path / PARAMETERS} and {CONFIG} do not form a model together: {reason(problem)}"
         ) from problem
     return model.eval()
 

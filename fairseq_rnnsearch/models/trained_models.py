@@ -70,7 +70,7 @@ def read_models(
             "and must be of a translation"
         )
     for model in models:
-        model.to(device)  # first: how it is prepared depends on where it computes
+        model.to(device)  # move first: the preparation depends on the device
         if compute_dtype and isinstance(model, TranslationModel):
             model.compute_in(compute_dtype)
         elif compute_dtype not in (None, "float32"):

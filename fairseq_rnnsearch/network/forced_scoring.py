@@ -1,4 +1,4 @@
-"""Given words looked at once more: weights that know the word, and whether a position mattered."""
+"""Forced scoring: posterior weights, and attribution by leaving positions out."""
 
 from typing import TYPE_CHECKING
 

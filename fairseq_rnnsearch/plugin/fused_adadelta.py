@@ -15,7 +15,7 @@ from torch import Tensor
 
 BLOCK = 1024  # numbers of each program
 BLOCK_OF_NORM = 4096
-_TABLES = 16  # to keep: PyTorch gives gradients the same few places again and again
+_TABLES = 16  # cached, because PyTorch reuses the same few addresses for gradients
 _ALIGNED = 16  # bytes
 
 

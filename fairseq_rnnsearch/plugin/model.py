@@ -109,7 +109,7 @@ class RNNSearchModel(PatchesFairseq, TranslationModel, FairseqEncoderDecoderMode
         raise UserError("from_pretrained does not read this model: use fairseq_rnnsearch.load")
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """Prepare for translation; fairseq calls this, and does not train afterwards.
+        """Prepare for translation; fairseq calls this and does not train afterwards.
 
         Raises:
             UserError: as ``check_options``, and for dropout.

@@ -53,9 +53,9 @@ class ParallelDataTask(PatchesFairseq, TranslationTask):
     ) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self._training_data: FairseqDataset | None = None
-        self.batches_in_an_update = 1  # of each process; a training says how many
+        self.batches_in_an_update = 1  # per process; the trainer sets it
         self.length_limit = FAIRSEQ_LIMIT
-        self._first_model: object = None  # of an ensemble: what its checkpoint says of the words
+        self._first_model: object = None  # an ensemble's: what its checkpoint records
 
     # dictionaries and data
 

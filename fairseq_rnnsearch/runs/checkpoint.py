@@ -163,13 +163,13 @@ def table() -> str:
 
 # --- reading -------------------------------------------------------------------------------------
 
-# what a trainer compares of the configuration with which a checkpoint was trained
+# the options that a trainer compares with those of a checkpoint
 JUDGEMENT = (  # of validations
     *("checkpoint.best_checkpoint_metric", "checkpoint.maximize_best_checkpoint_metric"),
     "criterion.cost_scale",
 )
 _OF_CONFIGURATION = ("model.decoder_order", "lr_scheduler._name", *JUDGEMENT)
-LOST = "lost"  # by fairseq's trainer, which hands on ``extra_state`` alone
+LOST = "lost"  # by fairseq's trainer, which passes on only ``extra_state``
 
 
 def read_checkpoint(path: str | os.PathLike[str], *, whole: bool = True) -> Any:
@@ -235,7 +235,7 @@ def to_fairseq_state(state: Any, path: str, arg_overrides: dict | None = None) -
 
 
 def check_registered(model: Any) -> None:
-    """Refuse a model's configuration that nobody has registered.
+    """Refuse the configuration of a model that is not registered.
 
     Raises:
         UserError: fairseq would miss one of its options.
@@ -266,7 +266,7 @@ def naming_checkpoint(*paths: str) -> Iterator[None]:
         mistake = user_error(problem)
         said = reason(problem) if mistake is None else str(mistake)
         if mistake is None and not isinstance(problem, OSError):
-            # fairseq raises a new exception in the place of the one that says what is wrong
+            # fairseq replaces the exception that says what is wrong
             said = reason(problem.__context__ or problem)
             said = f"does not fit the model, the options or the data ({said})"
             said = f"checkpoint {path} {said}; give those that it was trained with"
@@ -290,7 +290,7 @@ class Progress(NamedTuple):
 
 
 def progress(path: str) -> Progress:
-    """Return how far a training had come, without a look at the parameters.
+    """Return how far a training had come, without reading the parameters.
 
     Raises:
         UserError: when the file cannot be read.

@@ -66,7 +66,7 @@ def verify(path: str | os.PathLike[str]) -> None:
 
 
 def _refuse_long_names(description: bytes) -> None:
-    """Refuse a class with a name that no class has: torch's message about it may take days."""
+    """Refuse an overlong class name: torch would take days to format its message."""
     for opcode, argument, _ in pickletools.genops(description):
         if opcode.name == "GLOBAL" and len(argument) > _LONGEST_NAME:
             raise ValueError(f"it holds a class with a name of {len(argument):,} characters")

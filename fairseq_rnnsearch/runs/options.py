@@ -1,4 +1,4 @@
-"""Options: presets in files, values that fairseq would ignore, and those that it would run."""
+"""Options: presets in files, and values that fairseq would ignore or run as code."""
 
 import ast
 from argparse import Namespace

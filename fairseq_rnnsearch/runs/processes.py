@@ -1,4 +1,4 @@
-"""Several processes: how they share a training, what the first decides for all, a joint end.
+"""Several processes: sharing a training, the first one's decisions, a common end.
 
 Before the first update they agree on what they train. Gradients from processes with different
 dictionaries, sentences or options would still be added up, and mean nothing; with different numbers
@@ -29,13 +29,13 @@ _SECTIONS = (
     *("task", "model", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset"),
     "checkpoint",  # saving validates, which processes do together
 )
-# These may differ between machines.
+# options that may differ between machines
 _OF_A_MACHINE = {
     *("data", "num_workers", "num_workers_valid", "data_buffer_size", "save_dir"),
     "restore_file",  # the first process chooses for all
     *("heatmap_dir", "tensorboard_logdir", "guided_alignment"),
 }
-_SENTENCES = 1000  # of the training data are read to compare them, evenly spread
+_SENTENCES = 1000  # sentences of the training data to compare, evenly spread
 
 
 def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:
@@ -89,7 +89,7 @@ def _share_without_gpus(options: DictConfig) -> None:
     if options.ddp_backend in ("c10d", "pytorch_ddp"):
         options.ddp_backend = "legacy_ddp"  # fairseq names GPUs to torch's, where none is used
     if options.distributed_init_method is not None and options.distributed_no_spawn:
-        # fairseq would let GPUs that are there reach each other
+        # fairseq would otherwise set up communication between GPUs
         torch.distributed.init_process_group(
             options.distributed_backend,
             options.distributed_init_method,

@@ -1,4 +1,4 @@
-"""fairseq's programs: their options, text, printed alignments, and final work."""
+"""fairseq's programs: options, text, printed alignments, and work at their end."""
 
 import atexit
 import contextlib
@@ -62,7 +62,7 @@ def read_checked(path: str, buffer_size: int) -> Iterator[list[str]]:
 
 
 def at_the_end(finish: Callable[[], None]) -> None:
-    """Call a function when the running program has ended, in whatever way.
+    """Call a function when the running program ends, however it ends.
 
     fairseq-generate and fairseq-interactive do not tell a task that they end. Without a program,
     the function is called when Python ends.
@@ -96,7 +96,7 @@ def printed_alignment(weights: Tensor, print_alignment: str | None, numbered: bo
 def replace_unknown_words(
     replace: Callable, text: str, source: str, alignment: list, dictionary: dict, unknown: str
 ) -> str:
-    """Let fairseq's ``replace_unk`` look positions up in either form.
+    """Let fairseq's ``replace_unk`` take positions in either form.
 
     Args:
         replace: fairseq's function, whose arguments follow; it takes one source position for each

@@ -53,9 +53,9 @@ def lock_and_verify(verify: Callable[[str], None], save_dir: str) -> None:
 
 @functools.cache
 def _lock_once(path: Path) -> None:
-    """Lock a file until this process ends; further trainings of it have the lock already."""
+    """Lock a file until this process ends; later trainings in this process share the lock."""
     held = [lock(path)]
-    # processes that load data may outlive a killed training by seconds
+    # data-loading processes may outlive a killed training by seconds
     os.register_at_fork(after_in_child=lambda: held and os.close(held.pop()))
     atexit.register(lambda: held and path.unlink(missing_ok=True))
 
@@ -98,7 +98,7 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
     if not os.path.exists(named):
         option = "--continue-once" if cfg.continue_once else "--finetune-from-model"
         raise UserError(f"{option} {named} does not exist")
-    # a name that fairseq takes for a file in another folder when it is the default
+    # fairseq would look for the default name in another folder
     changes = {"restore_file": os.path.join(".", named) if named == LAST else named}
     changes |= {"finetune_from_model": None, "continue_once": None}
     if not cfg.continue_once:
@@ -123,8 +123,8 @@ def _check_named(cfg: CheckpointConfig) -> None:
         try:
             newest = _newest_in(cfg)
         except UserError:
-            return  # the named one is the only whole one
-        # names, because the folder may have been moved, or the command given from elsewhere
+            return  # only the named checkpoint is intact
+        # names, because the folder may have been moved, or the command run from elsewhere
         of_newest = read_checkpoint(newest).get("cfg")
         begun_from = os.path.basename(
             of_newest["checkpoint"]["restore_file"] if of_newest else LAST
@@ -173,7 +173,7 @@ def _newest_in(cfg: CheckpointConfig) -> str | None:
         with _noting(problems, path):
             if path != last and not reached[path].can_go_on:  # of the last one the trainer says so
                 raise UserError(
-                    f"checkpoint {path} holds no training to go on with (it lacks the optimizer's "
+                    f"checkpoint {path} cannot be resumed (it lacks the optimizer's "
                     "state or the place in the data)"
                 )
             verify(path)
@@ -193,7 +193,7 @@ def _newest_in(cfg: CheckpointConfig) -> str | None:
 
 @contextlib.contextmanager
 def _noting(problems: dict[str, str], path: str) -> Iterator[None]:
-    """Note what is wrong with a checkpoint, and continue without it."""
+    """Record what is wrong with a checkpoint, and continue without it."""
     try:
         yield
     except UserError as problem:
@@ -226,7 +226,7 @@ def start_or_resume(
     if trainer.data_parallel_rank == 0:
         remove_unfinished(cfg.save_dir)
     changes, path = decided_by_first(trainer, functools.partial(_beginning, cfg))
-    cfg = OmegaConf.merge(cfg, changes)  # a copy: checkpoints keep what the user has asked for
+    cfg = OmegaConf.merge(cfg, changes)  # a copy: checkpoints keep the options that the user gave
     extra_state = trainer.load_checkpoint(
         path,
         cfg.reset_optimizer,
@@ -307,7 +307,7 @@ def go_on_at(iterator: EpochBatchIterator, place: dict) -> None:
 def _step_schedule(
     cfg: CheckpointConfig, trainer: Trainer, extra_state: dict | None, iterator: EpochBatchIterator
 ) -> None:
-    """Pass the schedule the loss of the epoch that a checkpoint ends, as an uninterrupted run does.
+    """Step the schedule with the loss of the finished epoch, as an uninterrupted run does.
 
     fairseq saves first, and skips this step after resuming.
     """

@@ -62,7 +62,7 @@ class StopRequest:
         if not self.number:
             self.number, self._time = number, now
             name = signal.Signals(number).name
-            # past Python's files, which the signal may have interrupted within a line
+            # bypasses Python's buffered files, which the signal may have interrupted
             said = f"fairseq_rnnsearch: {name}: stopping after this update; again: at once\n"
             os.write(2, said.encode())
         elif now - self._time > ECHO:
@@ -108,7 +108,7 @@ def checkpoint_then_stop(
 
 
 def end_training(trainer: Trainer) -> NoReturn:
-    """End this process after the first has saved: torchrun would end that one too."""
+    """End this process once the first one has saved; torchrun would kill that one too."""
     number, cfg = trainer.stop_request.of_all(trainer), trainer.cfg.checkpoint
     logger.info(
         f"Stopped by {signal.Signals(number).name} @ {trainer.get_num_updates()} updates; "
@@ -118,7 +118,7 @@ def end_training(trainer: Trainer) -> NoReturn:
 
 
 class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
-    """torch's iterator with processes that live until their training has saved."""
+    """torch's iterator whose processes live until the training has saved."""
 
     def __init__(self, loader: dataloader.DataLoader) -> None:
         """Keep signals from the processes.
@@ -130,7 +130,7 @@ class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
             super().__init__(loader)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        for worker in self._workers:  # torch and Python end it by a SIGTERM, and wait for that
+        for worker in self._workers:  # torch and Python send a SIGTERM and wait for its effect
             worker._popen.terminate = worker._popen.kill
 
     def _next_data(self) -> object:

@@ -31,13 +31,13 @@ from fairseq_rnnsearch.runs.checkpoint import OwnFields
 from fairseq_rnnsearch.runs.options import check_configuration
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
 
-logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
+logger = logging.getLogger("fairseq.trainer")  # fairseq's logger
 
 # glibc's names of what its ``mallopt`` sets, and the values
 _KEEPING = {
-    -4: 0,  # M_MMAP_MAX: no memory that goes back to the system when it is free
-    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: nor the end of the heap
-    -2: 2**26,  # M_TOP_PAD: ask for this much more at a time
+    -4: 0,  # M_MMAP_MAX: no separate mappings, which are returned to the system when freed
+    -1: 2**31 - 1,  # M_TRIM_THRESHOLD: do not return the end of the heap either
+    -2: 2**26,  # M_TOP_PAD: request this much more at a time
 }
 
 # What a checkpoint's options are made of when one process sends it to the others.
@@ -77,13 +77,13 @@ class NonfiniteHandler(Protocol):
     """An optimizer that handles gradients that are not finite."""
 
     def begin_update(self, explain: Callable[[], str]) -> None:
-        """Take the function that explains the update if its gradient is not finite."""
+        """Store the function that explains an update whose gradient is not finite."""
 
     def handles_nonfinite(self) -> bool:
         """Tell whether clipping handles an update whose norm is not finite."""
 
     def check_last_norm(self) -> None:
-        """Read what is still on the GPU, and handle what is not finite.
+        """Read the norms that are still on the GPU, and handle non-finite ones.
 
         Raises:
             UserError: if that ends the training.
@@ -92,13 +92,13 @@ class NonfiniteHandler(Protocol):
 
 def unwrapped(model: nn.Module) -> nn.Module:
     """Return a model without the wrappers that share its gradients with other processes."""
-    while hasattr(model, "module"):  # torch's and fairseq's wrappers name it so
+    while hasattr(model, "module"):  # the name in torch's and fairseq's wrappers
         model = model.module
     return model
 
 
 def patience_count() -> dict:
-    """Return the count of ``--patience`` to change, which fairseq keeps as a function's attributes.
+    """Return the mutable count of ``--patience``, which fairseq keeps as a function's attributes.
 
     It has the best validation, and the number since; without any it is empty.
     """
@@ -107,7 +107,7 @@ def patience_count() -> dict:
 
 
 def keep_freed_memory() -> None:
-    """Let the process keep the memory that it frees, as each update needs as much as the last.
+    """Keep freed memory in the process, because each update needs as much as the last.
 
     glibc gives large pieces back to the system, which clears each page before it hands it out
     again. Other C libraries stay as they are.
@@ -211,9 +211,8 @@ class ResumableTrainer(Trainer):
                 self._check_schedule(trained_with["lr_scheduler._name"])
             if not (trained_with["has_optimizer"] or reset_optimizer):
                 raise UserError(
-                    f"checkpoint {filename} holds a model and no training to go on with: give it as"
-                    " --finetune-from-model; it lacks the optimizer's state, which "
-                    "--no-save-optimizer-state leaves out"
+                    f"checkpoint {filename} has weights but no optimizer state (as with "
+                    "--no-save-optimizer-state): start from it with --finetune-from-model"
                 )
             is_judged_anew = self._is_judged_anew(trained_with)
             if is_judged_anew:
@@ -230,17 +229,17 @@ class ResumableTrainer(Trainer):
         return extra_state
 
     def _restore_counts(self, extra_state: dict, reset_meters: bool) -> None:
-        """Go on with the epoch's metrics and the averages of --store-ema."""
+        """Restore the epoch's metrics and the averages of --store-ema."""
         at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
         if "metrics" in extra_state and not reset_meters and not at_beginning:
             metrics.load_state_dict(checkpoint.metrics_of(extra_state))
-            # fairseq would go on counting in the old one
+            # fairseq would keep counting in the old one
             metrics._active_aggregators["default"] = metrics._aggregators["default"]
         if self.cfg.ema.store_ema:
             self.ema.update_freq_counter = OwnFields.of(extra_state).ema_updates or 0
 
     def _is_judged_anew(self, trained_with: dict) -> bool:
-        """Tell, and log, whether another metric or scale measures validations from now on."""
+        """Return whether validations are measured differently from now on, and log it."""
         changes, metric = [], self.cfg.checkpoint.best_checkpoint_metric
         for name in checkpoint.JUDGEMENT:
             if name == "criterion.cost_scale" and metric != "loss":
@@ -356,7 +355,7 @@ class ResumableTrainer(Trainer):
 
     def get_train_iterator(self, *args, **options) -> EpochBatchIterator:
         """Return fairseq's, whose processes end with the epoch and not with the training."""
-        if isinstance(self.task, AlignmentTask):  # in later epochs there may be other numbers
+        if isinstance(self.task, AlignmentTask):  # numbers may differ in later epochs
             self.task.batches_in_an_update = self.cfg.optimization.update_freq[0]
         return _without_keeping(super().get_train_iterator(*args, **options))
 

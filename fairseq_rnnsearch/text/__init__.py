@@ -1,1 +1,1 @@
-"""Data before it reaches a model, with numpy, without fairseq and torch."""
+"""Text and dictionaries before they reach a model; uses numpy, not fairseq or torch."""

@@ -1,4 +1,4 @@
-"""What data folders and models that are used together must have in common.
+"""Check that data folders and models that are used together fit.
 
 The number of a word means the same word only with the same dictionaries and languages, and a
 sentence becomes the same tokens only by the same rules. Checkpoints keep a description of all
@@ -18,7 +18,7 @@ ADVICE = ": give the data folder (or dict files) that it was trained with, and t
 
 _SUBJECTS = {"language": "language is", "sha256": "dictionary has", "text": "text has"}
 
-Sides = dict[str, dict[str, Any]]  # what is known of the source and of the target
+Sides = dict[str, dict[str, Any]]  # what is known about the source and the target
 
 
 def describe(
@@ -56,7 +56,7 @@ def check(
         there: the other one, such as a checkpoint's.
         where: the folder or model that ``here`` describes, for the message.
         other: subject and verb for what ``there`` describes, such as "B has".
-        complete: whether what only one of them says is a difference.
+        complete: whether a fact that only one of them states counts as a difference.
 
     Raises:
         UserError: naming the first difference.

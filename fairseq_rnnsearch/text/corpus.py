@@ -110,7 +110,7 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
 
 
 def checked_lines(path: Path, has_symbols: bool = False) -> Iterator[str]:
-    """Yield the lines of a file, with their ends, each after a check.
+    """Yield the checked lines of a file, with their line ends.
 
     Args:
         has_symbols: whether fairseq's symbols may occur, as in a dictionary.
@@ -138,7 +138,7 @@ def lines_as_they_come(
     has_symbols: bool = False,
     mistakes: list[UserError] | None = None,
 ) -> Iterator[str]:
-    """Yield the lines of a file, a pipe or a terminal, each after a check.
+    """Yield the checked lines of a file, a pipe or a terminal.
 
     Args:
         name: what messages call the file.
@@ -206,7 +206,7 @@ def text_lines(path: str | os.PathLike[str], option: str = "") -> Iterator[str]:
         yield from lines_of(file, f"{option} {path}".lstrip(), has_mark=True)
 
 
-# --- as many lines as are there -------------------------------------------------------------------
+# --- as many lines as are available --------------------------------------------------------------
 
 
 def line_batches(
@@ -217,7 +217,7 @@ def line_batches(
     fills: bool = False,
     has_symbols: bool = False,
 ) -> Iterator[list[str]]:
-    """Yield the lines of a file without the spaces around them, as many at a time as are there.
+    """Yield stripped lines of a file, as many at a time as are available.
 
     Args:
         path: a file, or "-" for standard input.

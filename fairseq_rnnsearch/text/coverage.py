@@ -170,5 +170,5 @@ def words_in(tokens: Sequence[str]) -> Iterator[list[str]]:
 
 
 def word_of(pieces: Sequence[str]) -> str:
-    """Put the pieces of a word together."""
+    """Join the pieces of a word."""
     return "".join(piece.removesuffix("@@") for piece in pieces)

@@ -1,4 +1,4 @@
-"""Parallel text as people keep it: read, checked, and split into training, validation and test.
+"""Read parallel text, check it, and split it into training, validation and test.
 
 It is two files, or one of two columns, plain or packed. If no text is given for validation or test,
 up to 1,000 pairs, and at most one in twenty, are drawn at random and held out; none of their source
@@ -30,7 +30,7 @@ _OPENERS: dict[bytes, Callable[[BufferedReader, Literal["rb"]], BufferedIOBase]]
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ": lzma.open,
-    b"\x5d\x00\x00": lzma.open,  # xz's older kind
+    b"\x5d\x00\x00": lzma.open,  # xz's older format
 }
 _MOST_MISTAKES = 100  # one line in this many may be something other than text
 PARTS = ("train", "valid", "test")
@@ -48,7 +48,7 @@ class Pairs:
         read: how many pairs the files have.
         kept: source and target of each pair, with one space wherever there was any.
         left_out: how many pairs are not among them, by the reason.
-        notes: what else a user should know of the files, in sentences.
+        notes: further remarks about the files, as sentences.
     """
 
     read: int = 0
@@ -57,7 +57,7 @@ class Pairs:
     notes: list[str] = field(default_factory=list)
 
     def note_mistakes(self, mistakes: list[UserError]) -> None:
-        """Note which lines are not text; their pairs were left out, because a side is empty.
+        """Record which lines are not text; their pairs were left out because one side is empty.
 
         Raises:
             UserError: the first mistake, where there are too many.

@@ -1,4 +1,4 @@
-"""What time, disk and memory a training takes, and how it goes.
+"""Time, disk and memory that a training needs, and its progress.
 
 The estimate of time is for one core of a CPU: the multiplications of all updates, at the rate at
 which the Multi30k recipe did its own (recipes/RESULTS.md). Disk and memory are those of that
@@ -115,7 +115,7 @@ def memory_of_machine() -> int:
 def plan(
     work: Path, settings: Settings, texts: Sequence[Text], pairs: int, train: int, test: int
 ) -> Iterator[str]:
-    """Say what is trained, and what time, disk and memory it takes.
+    """Describe the model, and the time, disk and memory that its training takes.
 
     Args:
         work: the work folder.

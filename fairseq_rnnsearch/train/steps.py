@@ -17,7 +17,7 @@ from fairseq_rnnsearch.files import locked, remove_unfinished, replacing, write_
 
 _SHOWN = 15  # lines of the log of a program that failed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-_C_LIBRARY = ctypes.CDLL(None)  # loaded before there is a child that needs it
+_C_LIBRARY = ctypes.CDLL(None)  # loaded before a child needs it
 _PR_SET_PDEATHSIG = 1
 
 
@@ -33,7 +33,7 @@ class Step(NamedTuple):
         name: its name for the user.
         make: makes the output at the path that it is given, which becomes the output's when all of
             it is on the disk; without an output, it resumes by itself.
-        output: the file or folder; None: the program has its own.
+        output: the file or folder; None if the command manages its own output.
     """
 
     name: str
@@ -125,7 +125,7 @@ class Work:
         log(f"{step.name}: done in {time.monotonic() - start:.0f} s")
 
     def link(self, name: str, target: Path) -> None:
-        """Let a link in the folder lead to the newest output."""
+        """Point a link in the folder to the newest output."""
         link = self.folder / name
         link.unlink(missing_ok=True)
         link.symlink_to(target.relative_to(self.folder))
@@ -170,7 +170,7 @@ class Work:
         if status - 128 in _SIGNALS:
             raise KeyboardInterrupt(status - 128)  # sent to the program alone
         if not status and b"Stopped by SIGUSR1" in path.read_bytes()[-500:]:
-            raise KeyboardInterrupt(signal.SIGUSR1)  # no error of a training, and not its end
+            raise KeyboardInterrupt(signal.SIGUSR1)  # neither a failed training nor a finished one
         if status:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             print(*map(as_text, lines[-_SHOWN:]), sep="\n", file=sys.stderr)

@@ -18,7 +18,7 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.accuracy import log_softmax
 from fairseq_rnnsearch.kernels.derived import slices, smoothing
 
-# numbers per block, to fit the caches of two cores: two megabytes in float32
+# numbers per block: two megabytes in float32 fit the caches of two cores
 BLOCK = 1 << 19
 
 
