@@ -1,7 +1,6 @@
 """The numbers recorded from the authors' program: groundhog/README.md says what they are."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -13,43 +12,22 @@ PACKAGED = TESTS.parent / "fairseq_rnnsearch" / "conformance"
 PARAMS = PACKAGED / "params.npz"
 
 
-class Reference(Mapping):
-    """The recorded numbers by the names that groundhog/README.md gives.
+def recorded_numbers():
+    """Everything that the authors' program computed for one batch, by groundhog/README.md's names.
 
     What there is of every parameter lies in one vector, in the order of ``params.npz``:
     ``grad/W1_dec_deep_softmax`` is a part of the vector ``grad``.
     """
-
-    def __init__(self, arrays, params):
-        self._arrays = arrays
-        ends = np.cumsum([array.size for array in params.values()])
-        self._places = {
-            name: (slice(end - array.size, end), array.shape)
-            for end, (name, array) in zip(ends, params.items(), strict=True)
-        }
-
-    def __getitem__(self, key):
-        vector, _, name = key.rpartition("/")
-        if name in self._places:
-            place, shape = self._places[name]
-            return self._arrays[vector][place].reshape(shape)
-        return self._arrays[key]
-
-    def __iter__(self):
-        return iter(self._arrays)
-
-    def __len__(self):
-        return len(self._arrays)
-
-
-def recorded_numbers():
-    """Everything that the authors' program computed for one batch."""
-    files = PACKAGED / "sentences.npz", GROUNDHOG / "reference.npz"
-    arrays = {}
-    for file in files:
+    arrays, params = {}, authors_params()
+    for file in (PACKAGED / "sentences.npz", GROUNDHOG / "reference.npz"):
         with np.load(file) as held:
             arrays.update(held)
-    return Reference(arrays, authors_params())
+    ends = np.cumsum([array.size for array in params.values()])
+    for vector in [name for name, array in arrays.items() if array.shape == (ends[-1],)]:
+        parts = np.split(arrays[vector], ends[:-1])
+        for (name, array), part in zip(params.items(), parts, strict=True):
+            arrays[f"{vector}/{name}"] = part.reshape(array.shape)
+    return arrays
 
 
 def authors_params(file=PARAMS):

@@ -32,12 +32,6 @@ def fairseq_words(words, symbols):
     return [special.get(int(word), int(word) + 2) for word in words]
 
 
-def authors_words(words, symbols):
-    """The inverse of `fairseq_words`."""
-    special = {0: 0, UNK: 1, EOS: symbols - 1}
-    return [special.get(int(word), int(word) - 2) for word in words]
-
-
 def dictionary(symbols):
     """A fairseq dictionary of that many symbols, its four own included."""
     words = Dictionary()

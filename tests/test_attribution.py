@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from commands import run
 from models import EOS, SOURCES, TARGETS, arm, arrays_of, build_model, padded, random_model
 from oracles import numpy_rnnsearch as oracle
 from test_living import TEXTS, VARIANTS, ask, model_best, needs_node, translator, weighted
@@ -15,7 +14,6 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.commands import align
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.living.living_page import write_living_page
@@ -84,12 +82,8 @@ def test_rows_with_all_weight_on_one_position_stay_finite():
     padding = torch.tensor([[False, False, False, True], [False, True, True, True]])
     left = forced_scoring.weights_without_each(alpha, padding)
     assert_close(left[0, 2], torch.tensor([0.5, 0.0, 0.5, 0.0]))  # without the one with all of it
-    assert_close(left[0, 1], alpha[0])
     assert left[1, 1].tolist() == [0, 0, 0, 0]
     assert_close(left[:, 0], alpha)
-
-
-def test_positions_are_taken_away_in_an_order():
     alpha, padding = torch.tensor([[0.5, 0.3, 0.2]]), torch.zeros(1, 3, dtype=torch.bool)
     left = forced_scoring.weights_without_each(alpha, padding, torch.tensor([[2, 0, 1]]))[0]
     expected = torch.tensor([[0.5, 0.3, 0.2], [5 / 7, 0, 2 / 7], [1, 0, 0], [0, 0, 0]])
@@ -108,8 +102,6 @@ def test_pieces_become_words_by_sums():
     merged = Alignment(*pieces, numbers, attribution=numbers).merge_pieces()
     assert merged.attribution.tolist() == [[1, 2], [3 + 4 + 6 + 7, 5 + 8], [9 + 10, 11]]
     assert merged.with_source_end("drop").attribution.tolist() == [[1], [20], [19]]
-    with pytest.raises(UserError, match=r"alignment effects have shape \(3, 4\)"):
-        Alignment(*pieces, numbers, attribution=numbers.T)
 
 
 @pytest.fixture(scope="module")
@@ -126,54 +118,25 @@ def test_translating_and_aligning_agree(packaged, tmp_path):
     aligned = packaged.align(SENTENCES, texts, attribution=True, pieces="keep", batch_size=1)
     for one, other in zip(translated, aligned, strict=True):
         assert one.mattered.shape == one.weights.shape and np.isfinite(one.mattered).all()
-        assert one.others[:1] == () or one.others[0].mattered is None
         if one.tokens == other.tokens:
             np.testing.assert_allclose(one.mattered, other.mattered, atol=1e-4)
         assert one.to_dict()["mattered"] == np.round(one.mattered, 6).tolist()
     assert translated[0].tokens == aligned[0].tokens
-    translated[0].plot(tmp_path / "a.png", values="mattered")
-    axes = translated[0].plot(values="mattered")
-    (image,) = axes.images
+    (image,) = translated[0].plot(values="mattered").images
     most = np.abs(translated[0].mattered).max()
     assert (image.norm.vmin, image.norm.vmax) == (-most, most)
-    assert f"{most:.1f}" in {text.get_text().lstrip("-") for text in axes.texts}
 
 
 def test_the_command_computes_it_in_float32(tmp_path):
     """Models that were trained in bfloat16 compute in it, where the processor does."""
-    pair = SENTENCES[0], "J'ai deux chiens."
-    files = [tmp_path / "text.en", tmp_path / "text.fr"]
-    for path, line in zip(files, pair, strict=True):
-        path.write_text(f"{line}\n", encoding="utf-8")
-    places = (f"--source={files[0]}", f"--target={files[1]}", f"--out={tmp_path / 'out'}")
-    align.main(["en-fr", *places, "--attribution"])
+    pair = {"source": SENTENCES[0], "target": "J'ai deux chiens."}
+    for side, line in pair.items():
+        (tmp_path / side).write_text(f"{line}\n", encoding="utf-8")
+    files = [f"--{side}={tmp_path / side}" for side in pair]
+    align.main(["en-fr", *files, f"--out={tmp_path / 'out'}", "--attribution"])
     (written,) = (tmp_path / "out" / "alignments.jsonl").read_text().splitlines()
-    exact = load("en-fr", compute_dtype="float32").align(*pair, attribution=True)
+    exact = load("en-fr", compute_dtype="float32").align(*pair.values(), attribution=True)
     np.testing.assert_allclose(json.loads(written)["mattered"], exact.mattered, atol=2e-6)
-
-
-def test_it_is_computed_only_when_it_is_asked_for(packaged):
-    translation = packaged.translate(SENTENCES[0], beam=1)
-    assert translation.mattered is None and "mattered" not in translation.to_dict()
-    with pytest.raises(UserError, match=r'plot: values="mattered" needs .*attribution=True'):
-        translation.plot(values="mattered")
-
-
-def test_lines_of_several_sentences_have_blocks(packaged):
-    line = "I have two dogs. Where is the station?"
-    whole = packaged.translate(line, 1, attribution=True, split_sentences=True).mattered
-    sentences = line.replace(". ", ".\n").split("\n")
-    first, last = (one.mattered for one in packaged.translate(sentences, 1, attribution=True))
-    rows, columns = (n - 1 for n in first.shape)
-    np.testing.assert_allclose(whole[:rows, :columns], first[:-1, :-1], atol=1e-4)
-    np.testing.assert_allclose(whole[rows:, columns:], last, atol=1e-4)
-    assert not whole[:rows, columns:-1].any()
-
-
-def test_an_ensemble_of_one_model_twice_is_that_model(packaged):
-    one = packaged.translate(SENTENCES[0], 1, attribution=True)
-    twice = load(["en-fr", "en-fr"]).translate(SENTENCES[0], 1, attribution=True)
-    np.testing.assert_allclose(twice.mattered, one.mattered, atol=1e-4)
 
 
 def test_an_ensemble_scores_by_the_mean_of_its_probabilities():
@@ -193,39 +156,21 @@ def test_an_ensemble_scores_by_the_mean_of_its_probabilities():
 
 @pytest.mark.parametrize("option", ["attribution", "posterior"])
 def test_the_command_and_python_give_the_same(option, barely_trained, tmp_path):
-    text, out = barely_trained.corpus.text, tmp_path / "aligned"
-    run(
-        "fairseq_rnnsearch.commands.align", barely_trained.checkpoint, f"--{option}",
-        f"--data={barely_trained.corpus.data}", f"--out={out} --heatmap-format jsonl",
-        f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
-    ).ok()  # fmt: skip
-    model = load(barely_trained.checkpoint, barely_trained.corpus.data)
-    sides = [(text / f"test.{language}").read_text().splitlines() for language in ("en", "fr")]
+    text, place = barely_trained.corpus.text, tmp_path / "alignments.jsonl"
+    given = barely_trained.checkpoint, barely_trained.corpus.data
+    files = [text / f"test.{language}" for language in ("en", "fr")]
+    pairs = f"--source={files[0]} --target={files[1]} --out={tmp_path} --heatmap-format=jsonl"
+    align.main([str(given[0]), f"--data={given[1]}", f"--{option}", *pairs.split()])
+    model, sides = load(*given), [path.read_text().splitlines() for path in files]
     aligned, plain = model.align(*sides, **{option: True}), model.align(*sides)
-    written = (out / "alignments.jsonl").read_text().splitlines()
-    assert len(written) == len(aligned) == 13
+    written = place.read_text().splitlines()
+    assert len(written) == 13
     for number, (one, before) in enumerate(zip(aligned, plain, strict=True)):
         assert written[number] == json_line(replace(one.alignment, id=number))
         assert one.score == before.score
-        if option == "posterior":
-            assert not np.array_equal(one.weights, before.weights)
-        else:
-            assert np.shape(json.loads(written[number])["mattered"]) == one.weights.shape
-    read = read_alignments(out / "alignments.jsonl")
-    assert [json_line(one) for one in read.values()] == written
-
-
-@pytest.mark.parametrize("name", ["weights", "mattered"])
-@pytest.mark.parametrize("wrong", [["x"], [[[0.5, 0.5], [1, 0]]], [[0.5, 0.5, 1, 0]]], ids=str)
-def test_numbers_of_a_wrong_shape_are_refused(name, wrong, tmp_path):
-    square = np.array([[0.5, 0.5], [1, 0]])
-    line = json.loads(json_line(Alignment(("a", "b"), ("x", "y"), square, attribution=square)))
-    path = tmp_path / "alignments.jsonl"
-    path.write_text(json.dumps(line))
-    assert read_alignments(path)
-    path.write_text(json.dumps(line | {name: wrong}))
-    with pytest.raises(UserError, match="line 1: not an alignment"):
-        read_alignments(path)
+        assert (one.mattered is None) == (option == "posterior")
+        assert np.array_equal(one.weights, before.weights) == (option == "attribution")
+    assert [json_line(one) for one in read_alignments(place).values()] == written
 
 
 @needs_node
@@ -245,15 +190,3 @@ def test_the_page_that_translates_computes_the_same(options, tmp_path):
         else:
             assert len(one.mattered) == len(one.tokens)
             np.testing.assert_allclose(found, one.mattered, atol=1e-5, rtol=1e-5)
-
-
-@needs_node
-def test_the_page_takes_positions_from_rows_that_were_moved(tmp_path):
-    """All weight is on one position: without it the others count alike, which changes log p."""
-    path, text = tmp_path / "living.html", TEXTS[1]
-    write_living_page(path, [translator()], weights="float32")
-    moved = {"rows": {"1": [0, 0, 1, 0, 0, 0]}}
-    (answer,) = ask(path, ["translate", text, moved])
-    (found,) = ask(path, ["mattered", text, answer["pieces"], moved])
-    row = np.array(found)[answer["belongs"]["target"][1]]
-    assert (np.abs(row) > 1e-4).tolist() == [j == 2 for j in range(6)]

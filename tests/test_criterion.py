@@ -150,18 +150,6 @@ def test_costs_are_logged_in_their_units(cost_scale, divisor):
     assert found["loss"] == pytest.approx(smoothed / divisor / math.log(2), abs=6e-4)
 
 
-def test_batches_of_a_validation_are_logged_one_by_one():
-    """They weigh as many words, or sentences, as they hold."""
-    model = random_model()
-    criterion = criterion_of(model)
-    outputs = outputs_of_two_batches(criterion, model)
-    with metrics.aggregate() as aggregator:
-        for output in outputs:
-            criterion.reduce_metrics([output])
-    found = aggregator.get_smoothed_values()
-    assert found == pytest.approx(logged(criterion, outputs), abs=2e-3)
-
-
 class Stub(torch.nn.Module):
     """A model with given logits and weights."""
 
@@ -237,34 +225,33 @@ def test_model_without_attention(by_hand, extra):
     assert not [key for key in found if key.startswith("attn")]
 
 
-def test_a_criterion_of_other_models_is_named_in_the_error():
-    """fairseq's nat_loss gives its target as a fourth argument, where ours would take a cost."""
-    batch = batch_of(SOURCES, TARGETS)
-    with pytest.raises(TypeError, match="positional arguments"):
-        build_model()(*batch["net_input"].values(), batch["target"])
-
-
-@pytest.mark.parametrize("wrapped", [False, True])
-def test_alignments_are_collected_in_validation_only(by_hand, wrapped):
+@pytest.mark.parametrize(
+    "extra", [{"attn": [torch.tensor(WEIGHTS)]}, torch.tensor(WEIGHTS)], ids=type
+)
+def test_alignments_are_collected_in_validation_only(by_hand, extra):
+    """The weights also come as a tensor without a name."""
     model, batch = by_hand
-    if wrapped:  # as a tensor, without a name
-        model.output = (model.output[0], torch.tensor(WEIGHTS))
-    calls = []
+    model.output, calls = (model.output[0], extra), []
     criterion = criterion_of(build_model(), collect=lambda *arguments: calls.append(arguments))
     criterion(model.train(), batch)
     assert calls == []
     criterion(model.eval(), batch)
-    [(ids, source, target, attention)] = calls
-    assert (ids.tolist(), source.tolist()) == ([0, 1], batch["net_input"]["src_tokens"].tolist())
-    assert target.tolist() == batch["target"].tolist()
+    [(*numbers, attention)] = calls
+    expected = torch.arange(2), batch["net_input"]["src_tokens"], batch["target"]
+    assert_close(tuple(numbers), expected)
     assert attention.tolist() == WEIGHTS and not attention.requires_grad
 
 
-def test_logging_outputs_may_be_summed_over_processes():
-    """fairseq's other way of sending them needs a GPU."""
+def test_outputs_may_be_summed_over_processes_or_logged_one_by_one():
+    """Batches of a validation weigh as many words, or sentences, as they hold."""
     model = random_model()
     criterion = criterion_of(model)
     outputs = outputs_of_two_batches(criterion, model)
-    assert criterion.logging_outputs_can_be_summed()
+    assert criterion.logging_outputs_can_be_summed()  # fairseq's other way needs a GPU
     summed = {key: sum(output[key] for output in outputs) for key in outputs[0]}
     assert logged(criterion, [summed]) == pytest.approx(logged(criterion, outputs))
+    with metrics.aggregate() as aggregator:
+        for output in outputs:
+            criterion.reduce_metrics([output])
+    found = aggregator.get_smoothed_values()
+    assert found == pytest.approx(logged(criterion, outputs), abs=2e-3)

@@ -6,11 +6,13 @@ import shutil
 import numpy as np
 import pytest
 import torch
-from commands import ADJECTIVES, LAST_ONLY, MODEL, NOUNS, preprocess, sides, train
+from commands import ADJECTIVES, LAST_ONLY, NOUNS, sides, train
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
 from fairseq.data import Dictionary, LanguagePairDataset
+from in_process import fairseq
 from models import EOS, PAD, SOURCES, TARGETS, arrays_of, random_model, task_with_data
 from oracles import numpy_rnnsearch as oracle
 from test_criterion import criterion_of, logged, task_of
@@ -21,7 +23,7 @@ from fairseq_rnnsearch import load
 from fairseq_rnnsearch.decoding.batches import rows_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion, guided_alignment_cost
-from fairseq_rnnsearch.plugin.guided_alignment import GuidedAlignment
+from fairseq_rnnsearch.plugin.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.options import check_options
 
@@ -99,20 +101,14 @@ def test_fairseqs_own_criterion_takes_the_same_links():
 
 
 def test_without_links_nothing_changes():
+    """But fairseq adds up tensors and other numbers in two sums, each in the order of the keys."""
     model = random_model()
     without = {key: value for key, value in batch(False).items() if not key.startswith("align")}
-    loss, _, output = criterion_of(model)(model, without)
-    assert loss == output["loss"]
-    assert "alignment_loss" not in logged(criterion_of(model), [output])
-
-
-def test_processes_with_and_without_links_log_the_same_kinds():
-    """fairseq adds up tensors and other numbers in two sums, each in the order of the keys."""
-    model = random_model()
-    without = {key: value for key, value in batch(False).items() if not key.startswith("align")}
-    found = [criterion_of(model)(model, sample)[2] for sample in (batch(False), without)]
-    kinds = [[(key, torch.is_tensor(value)) for key, value in x.items()] for x in found]
+    outputs = [criterion_of(model)(model, sample) for sample in (batch(False), without)]
+    kinds = [[(key, torch.is_tensor(value)) for key, value in x[2].items()] for x in outputs]
     assert kinds[0] == kinds[1]
+    assert outputs[1][0] == outputs[1][2]["loss"]
+    assert "alignment_loss" not in logged(criterion_of(model), [outputs[1][2]])
 
 
 def test_a_weight_that_is_rounded_to_zero_has_a_finite_cost():
@@ -220,7 +216,8 @@ def test_binarised_links_and_those_of_a_second_part(small_corpus, tmp_path):
     for side in ("en", "fr"):
         shutil.copy(small_corpus.text / f"train.{side}", tmp_path)
     write_links(tmp_path / "train.links", links)
-    preprocess(tmp_path, tmp_path / "data", "--align-suffix links").ok()
+    places = f"--trainpref={tmp_path}/train --destdir={tmp_path}/data"
+    fairseq("preprocess", f"-s en -t fr --align-suffix links {places}")
     options = {"data": str(tmp_path / "data"), "load_alignments": True}
     read = task_with_data(small_corpus, tmp_path, **options).dataset("train").align_dataset
     assert [list(map(tuple, read[i].view(-1, 2).tolist())) for i in range(len(links))] == links
@@ -292,21 +289,18 @@ def test_a_bad_file_is_one_line(content, tmp_path):
 
 # --- the commands -------------------------------------------------------------------------------
 
-REFUSED = {
-    "--arch rnnencdec_50 --criterion alignment_heatmap": "needs a model with attention",
-    "--criterion cross_entropy": "the criterion CrossEntropyCriterion takes no links",
-    "--criterion alignment_heatmap --load-alignments": "--load-alignments: --guided-",
-}
 
-
-@pytest.mark.parametrize("options", REFUSED)
-def test_what_excludes_it_is_refused(options, small_corpus, tmp_path):
-    path = write_links(tmp_path / "links", [[] for _ in sides(small_corpus.text, "train")])
-    refused = train(
-        small_corpus.data, tmp_path / "model", f"{MODEL} --batch-size 20 --max-update 1",
-        f"--guided-alignment={path}", options,
-    )  # fmt: skip
-    assert REFUSED[options] in refused.error()
+def test_what_excludes_it_is_refused():
+    model, without = random_model(), random_model(fixed_context=True)
+    for given, named in (
+        ((without, criterion_of(without)), "needs a model with attention"),
+        ((model, CrossEntropyCriterion(task_of(model), False)), "CrossEntropyCriterion"),
+    ):
+        with pytest.raises(UserError, match=f"^--guided-alignment.*{named}"):
+            check_guidance(*given, "--guided-alignment")
+    both = {"guided_alignment": "links", "load_alignments": True}
+    with pytest.raises(UserError, match="--load-alignments"):
+        check_options(both, AlignmentHeatmapConfig)
 
 
 def true_links(source, target):

@@ -1,11 +1,10 @@
 """Text comes back from its tokens as it was, whatever the script and the characters."""
 
 import io
-import subprocess
 
 import numpy as np
 import pytest
-from commands import ROOT
+from commands import call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from subword_nmt.learn_bpe import learn_bpe
@@ -37,13 +36,6 @@ LINES = {
 }
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_lines_come_back(name):
-    tokens = split(LINES[name])
-    assert join(tokens) == LINES[name]
-    assert " ".join(tokens).split() == tokens  # as a line of a file
-
-
 @pytest.mark.parametrize(
     ("text", "tokens"),
     [
@@ -61,17 +53,11 @@ def test_words_and_symbols(text, tokens):
     assert split(text) == tokens.split()
 
 
-def test_white_space_is_python_s():
-    for space in filter(str.isspace, map(chr, range(0x11_0000))):
-        between = [] if space == " " else [f"￭％{ord(space):04x}￭"]
-        assert split(f"a{space}b") == ["a", *between, "b"], hex(ord(space))
-
-
 any_text = st.text() | st.text(" '’@a1.,:-\u200d\u0301👩💻🏽￭％0\u00a0\u2028🇫(…é")
 
 
-@settings(max_examples=500, deadline=None)
-@given(any_text)
+@settings(max_examples=300, deadline=None)
+@given(st.sampled_from(list(LINES.values())) | any_text)
 def test_any_text_comes_back(text):
     tokens = split(text)
     assert join(tokens) == text
@@ -95,7 +81,7 @@ def test_any_text_comes_back_from_subwords(subwords, text):
     assert subwords.text(subwords.tokens(text)) == text
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.sampled_from(["a", "b￭", "￭c", "￭", "￭d￭", "％00a0", "％zz"])))
 def test_a_model_may_write_any_tokens(tokens):
     assert isinstance(join(tokens), str)
@@ -109,9 +95,8 @@ def test_pictures_show_words_without_the_marks():
     assert words.target[-2:] == (words.target[0], "</s>")
 
 
-def test_files_are_tokenised_and_come_back(tmp_path):
+def test_files_are_tokenised_and_come_back():
     text = "".join(f"{line}\n" for line in LINES.values())
-    program = ["python", "-m", "fairseq_rnnsearch.commands.tokenizing", "--language", "en"]
-    there = subprocess.run(program, input=text.encode(), capture_output=True, cwd=ROOT)
-    back = subprocess.run([*program, "--join"], input=there.stdout, capture_output=True, cwd=ROOT)
-    assert back.stdout.decode() == text, back.stderr
+    program = "fairseq_rnnsearch.commands.tokenizing", "--language", "en"
+    there = call(*program, stdin=text).ok()
+    assert call(*program, "--join", stdin=there.out).ok().out == text

@@ -2,23 +2,24 @@
 
 import ast
 import pickle
-import subprocess
+import re
 import sys
 import zipfile
 from argparse import Namespace
 from pathlib import Path
 
 import fairseq
+import in_process
 import numpy as np
 import pytest
 import torch
-from commands import RunsACommand, generate, run, together, train
+from commands import MODEL, QUIET, RunsACommand
 from fairseq import checkpoint_utils, utils
-from models import checkpoint_state
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from models import checkpoint_state, dictionary
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.checkpoint import read_checkpoint
 from fairseq_rnnsearch.runs.options import read_overrides, read_value
 
 pytest_plugins = ["trained"]
@@ -35,25 +36,15 @@ def code(trace):
     return f"[__import__('os').system('touch {trace}')]"
 
 
-def test_the_expression_would_run(trace):
-    eval(code(trace))
-    assert trace.exists()
-
-
 # --- what fairseq evaluates ---------------------------------------------------------------------
 
 VALUES = (
-    "[(512, 3)] * 20",
-    "[(512, 10, 5)] + [(512, 3, 2)] * 4 + [(512,2,2)] + [(512,2,2)]",
-    "(0.9, 0.98)",
-    "(1e-30, 1e-3)",
-    "3,7,15",
+    "[(512, 10, 5)] + [(512, 3, 2)] * 4",
+    "(0.9, 1e-30)",
+    "3,7",
     "True",
-    "None",
     " -1",
-    "'a'",
-    "{'a': [1, {2}], 'b': {}}",
-    "()",
+    "{'a': [1, {2}]}",
 )
 
 
@@ -68,17 +59,9 @@ def test_values_are_read_as_python_reads_them(text):
         "open('x')",
         "().__class__",
         "a",
-        "[x for x in [1]]",
         "9**9**9",
-        "'a' * 5",
-        "2 * [1]",
         "f'{1}'",
-        "{**{}}",
         "lambda: 0",
-        "(x := 1)",
-        "1 if 1 else 2",
-        "{[]: 1}",
-        "-'a'",
         "",
         "(",
         "\0",
@@ -92,40 +75,32 @@ def test_anything_else_is_refused_in_one_line(text):
     assert len(str(caught.value)) < 400
 
 
-@pytest.mark.parametrize("text", ["[]", "{1: 2}", "x", "__import__('os')", ""])
+@pytest.mark.parametrize("text", ["{1: 2}", "[]", "__import__('os')"])
 def test_overrides_are_dictionaries(text):
     with pytest.raises(UserError, match=r"must be a dictionary of names|is not a value"):
         read_overrides(text)
     assert read_overrides("{'dropout': 0.1, 'data': None}") == {"dropout": 0.1, "data": None}
 
 
-def calls_eval(path):
-    return any(
-        isinstance(node, ast.Call) and getattr(node.func, "id", "") in ("eval", "exec")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    )
-
-
 def test_no_module_of_fairseq_evaluates():
     """Those that call eval are loaded with fairseq, and each has been given another one."""
-    folder = Path(fairseq.__file__).parent
-    found = [
-        path
-        for path in folder.rglob("*.py")
-        if "examples" not in path.relative_to(folder).parts and calls_eval(path)
-    ]
-    assert len(found) > 15
-    for path in found:
-        name = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
-        assert sys.modules[name].eval is read_value, name
+    folder, found = Path(fairseq.__file__).parent, 0
+    for path in folder.rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        if re.search(r"(?<![\w.])(eval|exec)\(", text) and "examples" not in path.parts:
+            calls = [node.func for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+            if any(getattr(function, "id", "") in ("eval", "exec") for function in calls):
+                name = ".".join(path.relative_to(folder.parent).with_suffix("").parts)
+                assert sys.modules[name].eval is read_value, name
+                found += 1
+    assert found > 15
 
 
 def test_readers_of_command_lines(trace):
     for read in (utils.eval_str_list, utils.eval_str_dict, utils.eval_bool):
         with pytest.raises(UserError, match="is not a value"):
             read(code(trace))
-    assert utils.eval_bool("True") is True and utils.eval_bool(None, True) is True
-    assert utils.eval_str_list("3,7") == [3.0, 7.0]
+    assert utils.eval_str_list("3,7") == [3.0, 7.0] and utils.eval_bool("True") is True
     assert not trace.exists()
 
 
@@ -133,9 +108,6 @@ def test_readers_of_command_lines(trace):
 
 
 def task(symbols=8):
-    from fairseq.tasks.translation import TranslationConfig, TranslationTask
-    from models import dictionary
-
     cfg = TranslationConfig(source_lang="en", target_lang="fr")
     return TranslationTask(OmegaConf.structured(cfg), dictionary(symbols), dictionary(symbols))
 
@@ -209,53 +181,36 @@ def test_forged_values_are_refused(tmp_path, name):
     """numpy would take bytes of the file for addresses of objects."""
     path = tmp_path / "model.pt"
     torch.save(checkpoint_state(extra_state={"a": FORGED[name]}), path)
-    with pytest.raises(UserError) as caught:
+    with pytest.raises(UserError, match=f"^checkpoint {path} "):
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
-    assert str(caught.value).startswith(f"checkpoint {path} ") and "\n" not in str(caught.value)
 
 
-def test_flags_of_a_type_of_numbers_are_left_out(tmp_path):
-    torch.save(array(kind("i8", 63, "<"), b"\1" + bytes(7)), tmp_path / "model.pt")
-    assert read_checkpoint(tmp_path / "model.pt") == [1]
-
-
-def test_torch_itself_is_as_without_the_package(tmp_path):
+@pytest.mark.parametrize(
+    "value", [Namespace(a=1), np.zeros(2), OmegaConf.create({"a": 1})], ids=type
+)
+def test_torch_itself_is_as_without_the_package(value, tmp_path):
     """What it loads is not widened for anybody's files."""
-    kinds = torch.serialization.get_safe_globals()
-    others = {str(one) for one in kinds if not getattr(one, "__module__", "").startswith("torch.")}
-    shown = "import torch; print(*torch.serialization.get_safe_globals(), sep='\\n')"
-    alone = subprocess.run([sys.executable, "-c", shown], capture_output=True, text=True).stdout
-    assert others <= set(alone.splitlines())
-    path = tmp_path / "model.pt"
-    for value in (Namespace(a=1), np.zeros(2), np.float64(1.0), OmegaConf.create({"a": 1})):
-        torch.save(value, path)
-        with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
-            torch.load(path, weights_only=True)
+    torch.save(value, tmp_path / "model.pt")
+    with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
+        torch.load(tmp_path / "model.pt", weights_only=True)
 
 
 # --- the commands -------------------------------------------------------------------------------
 
 
 def test_options_of_every_command(barely_trained, tmp_path, trace):
-    data, checkpoint = barely_trained.corpus.data, barely_trained.checkpoint
-    overrides = f'--model-overrides "{code(trace)}"'
-    task = "--user-dir fairseq_rnnsearch --task alignment_heatmap --cpu --batch-size 8"
-    model = "--arch rnnsearch_tiny --max-update 1 --batch-size 8 --criterion alignment_heatmap"
-    refused = together(
-        lambda: generate(data, checkpoint, overrides),
-        lambda: run("fairseq-validate", data, task, f"--path={checkpoint}", overrides),
-        lambda: train(
-            data, tmp_path / "a", model, "--optimizer adam", f'--adam-betas "{code(trace)}"'
-        ),
-        lambda: train(
-            data,
-            tmp_path / "b",
-            model,
-            f'--optimizer-overrides "{code(trace)}" --restore-file={checkpoint}',
-        ),
-    )
-    for finished in refused:
-        message = finished.error()
-        assert "is not a value" in message or "must be a dictionary" in message, message
+    data, path = barely_trained.corpus.data, barely_trained.checkpoint
+    model = f"{MODEL} --max-update 1 --batch-size 8 --criterion alignment_heatmap"
+    training = f"{QUIET} {model} --save-dir {tmp_path}/a --restore-file={path}"
+    for command, options in (
+        ("generate", f'--cpu --path={path} --model-overrides "{code(trace)}"'),
+        ("validate", f'--cpu --batch-size 8 --path={path} --model-overrides "{code(trace)}"'),
+        ("train", f'{training} --optimizer adam --adam-betas "{code(trace)}"'),
+        ("train", f'{training} --optimizer adam --optimizer-overrides "{code(trace)}"'),
+    ):
+        with pytest.raises(UserError, match=r"is not a value|must be a dictionary"):
+            in_process.fairseq(command, data, options)
     assert not trace.exists()
     assert not list(tmp_path.rglob("*.pt"))
+    eval(code(trace))
+    assert trace.exists()  # it would run

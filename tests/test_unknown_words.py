@@ -40,14 +40,12 @@ def test_a_frequent_word_is_not_everybodys_translation():
     assert learn_dictionary(source, target, links)["Oslo"] == "Oslo"
 
 
-def test_ties_go_to_the_first_in_the_alphabet():
-    assert learn_dictionary(["s"] * 4, ["b", "b", "a", "a"], parsed(["0-0"] * 4)) == {"s": "a"}
-
-
 def test_of_equally_good_translations_the_more_frequent_one_is_first():
     source, target = ["s"] * 6 + ["t"] * 6, ["z"] * 4 + ["a"] * 2 + ["z"] * 6
     # Dice of s: with z 2*4 / (6 + 10), with a 2*2 / (6 + 2)
     assert learn_dictionary(source, target, parsed(["0-0"] * 12))["s"] == "z"
+    # and of those that are as frequent the first in the alphabet
+    assert learn_dictionary(["s"] * 4, ["b", "b", "a", "a"], parsed(["0-0"] * 4)) == {"s": "a"}
 
 
 def random_case(draw):
@@ -82,9 +80,6 @@ def run(command, folder, files, *further):
     main([command, *(f"--{option}={folder / file}" for option, file in files.items()), *further])
 
 
-LEARNED_FROM = {"source": "s", "target": "t", "alignments": "links", "out": "out"}
-
-
 @pytest.fixture
 def files(tmp_path):
     write(tmp_path, {"s": SOURCE, "t": TARGET, "links": LINKS})
@@ -92,38 +87,26 @@ def files(tmp_path):
 
 
 def test_command(files):
-    run("dictionary", files, LEARNED_FROM)
+    given = {"source": "s", "target": "t", "alignments": "links", "out": "out"}
+    run("dictionary", files, given)
     lines = (files / "out").read_text(encoding="utf-8").splitlines()
     assert dict(line.split() for line in lines) == FOUND
 
 
-@pytest.fixture
-def translated(files):
-    """Two translations, the second without an alignment because it needs none."""
+def test_replace_command(files):
+    """The second translation has no alignment because it needs none."""
     write(files, {"s": ["a b", "c d"], "t": ["x <unk>", "y z"], "d": ["b B", "a A"]})
     weights = [[0.1, 0.8, 0.1], [0.2, 0.3, 0.5], [0, 0, 1]]
     alignment = Alignment(("a", "<unk>", "</s>"), ("x", "<unk>", "</s>"), weights)
     write_gallery(files, [alignment], ("jsonl",))
-    return files
-
-
-def replace(files, *further):
-    options = {"source": "s", "translations": "t", "alignments": "alignments.jsonl", "out": "out"}
-    run("replace-unk", files, options, *further)
-
-
-def test_replace_command(translated):
-    replace(translated)
-    assert (translated / "out").read_text(encoding="utf-8") == "x b\ny z\n"
-    replace(translated, f"--dictionary={translated / 'd'}")
-    assert (translated / "out").read_text(encoding="utf-8") == "x B\ny z\n"
-
-
-def test_an_alignment_of_other_sentences_is_refused(translated):
-    (translated / "t").write_text("x y <unk>\ny z\n", encoding="utf-8")
+    given = {"source": "s", "translations": "t", "alignments": "alignments.jsonl", "out": "out"}
+    for further, word in ((), "b"), ((f"--dictionary={files / 'd'}",), "B"):
+        run("replace-unk", files, given, *further)
+        assert (files / "out").read_text(encoding="utf-8") == f"x {word}\ny z\n"
+    write(files, {"t": ["x y <unk>", "y z"]})
     with pytest.raises(ValueError, match="shorter"):
-        replace(translated)
-    assert not (translated / "out").exists()
+        run("replace-unk", files, given | {"out": "other"})
+    assert not (files / "other").exists()
 
 
 def test_sentences_without_unknown_words(files, capsys):
