@@ -51,6 +51,7 @@ def test_several_data_folders_number_the_same_words(small_corpus, tmp_path):
 def test_new_data_have_a_new_description(tmp_path):
     text, data, plain = tmp_path / "text", tmp_path / "data", tmp_path / "plain"
     write_text(text, train=9, valid=9)
+    write_text(plain, valid=9)
     described(text, tokenizer="words", lowercase=True)
     preprocess(text, data)
     described(text, bpe_codes="codes")
@@ -58,17 +59,13 @@ def test_new_data_have_a_new_description(tmp_path):
     preprocess(text, data)
     assert "codes" in (data / "preprocessing.json").read_text()
     assert (data / "codes").read_text() == "a b\n"
-    shutil.copytree(text, plain)
-    (plain / "preprocessing.json").unlink()
     with pytest.raises(UserError, match=rf"\({text}\), but {plain} has no preprocessing\.json"):
         preprocess(text, data, f"--validpref={plain}/valid")
     described(plain, lowercase=True)
-    test = f"-s en -t fr --testpref={plain}/valid --destdir={data} --joined-dictionary"
-    (tmp_path / "words").write_text("house 1\n")
-    for path in data.glob("dict.*"):
-        path.unlink()
+    words = f"--srcdict={data}/dict.en.txt --tgtdict={data}/dict.fr.txt"
+    preprocess(text, data)
     with pytest.raises(UserError, match=rf"\({data}\), but {plain} has"):
-        fairseq("preprocess", test, f"--srcdict={tmp_path}/words")
+        fairseq("preprocess", f"-s en -t fr --testpref={plain}/valid --destdir={data} {words}")
     (text / "preprocessing.json").unlink()
     preprocess(text, data)
     assert not (data / "preprocessing.json").exists()

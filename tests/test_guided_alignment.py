@@ -255,15 +255,12 @@ def test_words_become_pieces(tmp_path, caplog):
     assert pieces[0] == [(0, 1), (0, 2), (1, 1), (1, 2), (2, 1), (2, 2), (3, 0)]
     assert pieces[1:] == [[], [], [(1, 0)]]
     assert "1 pair goes without links: <unk>" in caplog.text
-
-
-def test_an_unknown_word_has_links_to_pieces(tmp_path):
-    """Where the other side has pieces, <unk> of a side of words is one of these."""
+    # where the other side has pieces, <unk> of a side of words is one of these
     words, pairs = Dictionary(), pieces_dataset(("a@@ c d", "c"))
     target = [torch.tensor([words.unk(), words.add_symbol("c"), EOS])]
     source = pairs.src, pairs.src_sizes, pairs.src_dict
     data = LanguagePairDataset(*source, target, np.array([3]), words)
-    path = write_links(tmp_path / "links", [[(0, 0), (1, 1)]])
+    write_links(path, [[(0, 0), (1, 1)]])
     assert GuidedAlignment(path, data, "the data")[0].tolist() == [[0, 0], [1, 0], [2, 1]]
 
 

@@ -71,7 +71,7 @@ def test_unknown_words_are_replaced_as_fairseq_does(known):
     assert replaced > 50
 
 
-def write(folder, texts):
+def write(folder, **texts):
     for name, lines in texts.items():
         (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
@@ -82,7 +82,7 @@ def run(command, folder, files, *further):
 
 @pytest.fixture
 def files(tmp_path):
-    write(tmp_path, {"s": SOURCE, "t": TARGET, "links": LINKS})
+    write(tmp_path, s=SOURCE, t=TARGET, links=LINKS)
     return tmp_path
 
 
@@ -95,7 +95,7 @@ def test_command(files):
 
 def test_replace_command(files):
     """The second translation has no alignment because it needs none."""
-    write(files, {"s": ["a b", "c d"], "t": ["x <unk>", "y z"], "d": ["b B", "a A"]})
+    write(files, s=["a b", "c d"], t=["x <unk>", "y z"], d=["b B", "a A"])
     weights = [[0.1, 0.8, 0.1], [0.2, 0.3, 0.5], [0, 0, 1]]
     alignment = Alignment(("a", "<unk>", "</s>"), ("x", "<unk>", "</s>"), weights)
     write_gallery(files, [alignment], ("jsonl",))
@@ -103,7 +103,7 @@ def test_replace_command(files):
     for further, word in ((), "b"), ((f"--dictionary={files / 'd'}",), "B"):
         run("replace-unk", files, given, *further)
         assert (files / "out").read_text(encoding="utf-8") == f"x {word}\ny z\n"
-    write(files, {"t": ["x y <unk>", "y z"]})
+    write(files, t=["x y <unk>", "y z"])
     with pytest.raises(ValueError, match="shorter"):
         run("replace-unk", files, given | {"out": "other"})
     assert not (files / "other").exists()
@@ -111,11 +111,11 @@ def test_replace_command(files):
 
 def test_sentences_without_unknown_words(files, capsys):
     texts = {"t.en": ["a b", "a q", "b a"], "t.fr": ["x", "x", "r"]}
-    write(files, {**texts, "en": ["a 2", "b 1"], "fr": ["x 3"]})
+    write(files, **texts, en=["a 2", "b 1"], fr=["x 3"])
     options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "known"}
-    options |= {"target-dictionary": "fr"}
-    known = files / "known"
-    known.mkdir()
-    run("no-unk", files, options)
-    assert (known / "text.en").read_text() == "a b\n" and (known / "text.fr").read_text() == "x\n"
+    (files / "known").mkdir()
+    run("no-unk", files, options | {"target-dictionary": "fr"})
+    assert [(files / "known" / name).read_text() for name in ("text.en", "text.fr")] == [
+        *("a b\n", "x\n")
+    ]
     assert "1 of 3 sentence pairs" in capsys.readouterr().out
