@@ -228,7 +228,7 @@ def test_preprocessing_of_one_side_without_a_language(tmp_path):
     text.write_bytes(b"a\rb\n")
     with pytest.raises(UserError, match=str(text)):
         fairseq("preprocess", options)
-    assert {path.name for path in data.iterdir()} <= {"preprocess.log"}
+    assert not list(data.glob("dict*"))
     text.write_bytes(b"a b\n")
     fairseq("preprocess", options)
     assert {"dict.txt", "train.bin", "train.idx"} <= {path.name for path in data.iterdir()}
@@ -267,6 +267,23 @@ def test_dictionaries_that_do_not_fit_the_checkpoint(barely_trained, tmp_path):
     fairseq("preprocess", f"-s en -t fr --nwordssrc 9 --destdir={tmp_path}/data", *prefixes)
     checkpoint = Path(shutil.copy(barely_trained.checkpoint, tmp_path / "x.pt"))
     every_command(tmp_path / "data", checkpoint, "source dictionary has 13 symbols.* 17")
+
+
+def test_an_option_that_runs_code_is_refused(barely_trained, tmp_path):
+    data, path, trace = barely_trained.corpus.data, barely_trained.checkpoint, tmp_path / "trace"
+    code = f"[__import__('os').system('touch {trace}')]"
+    training = f"{TRAIN} --save-dir {tmp_path}/a --restore-file={path} --optimizer adam"
+    for command, options in (
+        ("generate", f'{QUIET} --path={path} --model-overrides "{code}"'),
+        ("validate", f'--cpu --batch-size 8 --path={path} --model-overrides "{code}"'),
+        ("train", f'{training} --adam-betas "{code}"'),
+        ("train", f'{training} --optimizer-overrides "{code}"'),
+    ):
+        with pytest.raises(UserError, match=r"is not a value|must be a dictionary"):
+            fairseq(command, data, options)
+    assert not trace.exists() and not list(tmp_path.rglob("*.pt"))
+    eval(code)
+    assert trace.exists()  # it would run
 
 
 @pytest.mark.parametrize(
@@ -310,12 +327,13 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
 
 def test_settings_of_a_work_folder_hold_from_its_first_step(tmp_path):
     (tmp_path / ".done").mkdir()
-    steps = f"cd {tmp_path}; . {ROOT / 'recipes' / 'steps.sh'}; WORK={tmp_path}; "
-    settings = "A=1; remember_settings A; A=2; remember_settings A; touch .done/first; "
-    finished = run_process(
-        ["bash", "-c", f"{steps} {settings} remember_settings A; A=3; remember_settings A"]
-    )
-    assert finished.returncode == 1 and "now A=3 instead of" in finished.stderr
+    steps = f". {ROOT / 'recipes' / 'steps.sh'}; WORK={tmp_path}; "
+    for value, done, status in ((1, False, 0), (2, False, 0), (2, True, 0), (3, True, 1)):
+        if done:
+            (tmp_path / ".done" / "first").touch()
+        finished = run_process(["bash", "-c", f"{steps} A={value}; remember_settings A"])
+        assert finished.returncode == status, (value, finished.stderr)
+    assert "now A=3" in finished.stderr
 
 
 # --- what an exception says -----------------------------------------------------------------------

@@ -9,11 +9,10 @@ from argparse import Namespace
 from pathlib import Path
 
 import fairseq
-import in_process
 import numpy as np
 import pytest
 import torch
-from commands import MODEL, QUIET, RunsACommand
+from commands import RunsACommand
 from fairseq import checkpoint_utils, utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from models import checkpoint_state, dictionary
@@ -193,24 +192,3 @@ def test_torch_itself_is_as_without_the_package(value, tmp_path):
     torch.save(value, tmp_path / "model.pt")
     with pytest.raises(pickle.UnpicklingError, match="Weights only load failed"):
         torch.load(tmp_path / "model.pt", weights_only=True)
-
-
-# --- the commands -------------------------------------------------------------------------------
-
-
-def test_options_of_every_command(barely_trained, tmp_path, trace):
-    data, path = barely_trained.corpus.data, barely_trained.checkpoint
-    model = f"{MODEL} --max-update 1 --batch-size 8 --criterion alignment_heatmap"
-    training = f"{QUIET} {model} --save-dir {tmp_path}/a --restore-file={path}"
-    for command, options in (
-        ("generate", f'--cpu --path={path} --model-overrides "{code(trace)}"'),
-        ("validate", f'--cpu --batch-size 8 --path={path} --model-overrides "{code(trace)}"'),
-        ("train", f'{training} --optimizer adam --adam-betas "{code(trace)}"'),
-        ("train", f'{training} --optimizer adam --optimizer-overrides "{code(trace)}"'),
-    ):
-        with pytest.raises(UserError, match=r"is not a value|must be a dictionary"):
-            in_process.fairseq(command, data, options)
-    assert not trace.exists()
-    assert not list(tmp_path.rglob("*.pt"))
-    eval(code(trace))
-    assert trace.exists()  # it would run
