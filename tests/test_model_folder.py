@@ -164,7 +164,7 @@ SPOILT = {
     "options in a list": (_config(lambda c: c.update(options=[])), "config.json cannot be read"),
     "a size that is text": (
         _config(lambda c: c["options"].update(maxout_size="many")),
-        "config.json hold no model together",
+        "config.json do not form a model",
     ),
     "a parameter too few": (_parameters(lambda s: s.pop(BIAS)), f"Missing key.*{BIAS}"),
     "not finite": (
@@ -179,7 +179,7 @@ SPOILT = {
     "an unknown option": (_config(lambda c: c["options"].update(layers=2)), "layers"),
     "truncated": (
         lambda f: (f / PARAMETERS).write_bytes((f / PARAMETERS).read_bytes()[:300]),
-        "model.safetensors and config.json hold no model",
+        "model.safetensors and config.json do not form a model",
     ),
     "8 bits without scales": (
         _parameters(lambda s: s.update({MATRIX: s[MATRIX].astype(np.int8)})),
@@ -191,7 +191,7 @@ SPOILT = {
                 {MATRIX: s[MATRIX].astype(np.int8), f"{MATRIX}.scale": np.ones(3, np.float32)}
             )
         ),
-        "model.safetensors and config.json hold no model",
+        "model.safetensors and config.json do not form a model",
     ),
     "a vector in 8 bits": (
         _parameters(

@@ -150,7 +150,7 @@ def test_files_that_stay_are_of_the_same_tokens(tmp_path):
         assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     after = tokenized(tmp_path, "--merges", "9", train, valid)
     assert after.keys() == before.keys() | {"codes-en"}
-    with pytest.raises(UserError, match=r"valid\.en was made otherwise before"):
+    with pytest.raises(UserError, match=r"valid\.en was"):
         tokenized(tmp_path, "--merges", "12", train)
 
 
@@ -164,7 +164,7 @@ def test_languages_that_get_subwords_one_by_one(tmp_path):
     for language, line in lines.items():
         made = before[f"train.{language}"].decode().splitlines()[0]
         assert made == " ".join(PlainText.of(tmp_path / "out", language).tokens(line))
-    with pytest.raises(UserError, match=r"train\.en was made otherwise before"):
+    with pytest.raises(UserError, match=r"train\.en was"):
         tokenized(tmp_path, tmp_path / "test.en")
     assert {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()} == before
     tokenized(tmp_path, *(tmp_path / f"{split}.en" for split in ("train", "test")))
