@@ -144,10 +144,15 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
 
 
 def test_what_a_folder_cannot_keep_is_not_exported(learned, tmp_path, monkeypatch):
-    models = conversion.read_models(str(learned.checkpoint), str(learned.corpus.data))
-    attends = models.models[0].decoder.alignment_model
-    attends.energy_weight = torch.nn.Parameter(torch.ones(7))
-    monkeypatch.setattr(conversion, "read_models", lambda *_: models)
+    read = conversion.read_models
+
+    def changed(*given):
+        trained = read(*given)
+        attends = trained.models[0].decoder.alignment_model
+        attends.energy_weight = torch.nn.Parameter(torch.ones(7))
+        return trained
+
+    monkeypatch.setattr(conversion, "read_models", changed)
     with pytest.raises(UserError, match=r"alignment_model.energy_weight"):
         to_folder(str(learned.checkpoint), str(learned.corpus.data), tmp_path / "folder")
 
