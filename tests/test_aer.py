@@ -100,28 +100,6 @@ def test_one_sentence(case):
     assert found == pytest.approx(expected, nan_ok=True, abs=1e-15)
 
 
-def test_counts_are_summed_before_the_division():
-    counts = count_links(
-        [gold("0-0 1-1", "0-1"), gold("0-0"), gold("3-3")], [links("0-0 0-1"), links("0-1"), set()]
-    )
-    assert counts == [Counts(2, 2, 3, 1, 2), Counts(1, 1, 1, 0, 0), Counts(0, 1, 1, 0, 0)]
-    assert total(counts) == Counts(3, 4, 5, 1, 2)
-    assert total(counts).aer == pytest.approx(1 - 3 / 7)
-
-
-def test_gold_as_hypothesis_has_no_error(hansards, write, capsys):
-    text = (hansards / "enfr.gold").read_text()
-    lines = [" ".join(link for link in line.split() if "-" in link) for line in text.splitlines()]
-    sure = write("sure", "\n".join(lines) + "\n")
-    options = "--one-based", "hypothesis"
-    rows = run(capsys, "aer", "--gold", hansards / "enfr.gold", "--hypothesis", sure, *options)
-    assert rows["sentences"] == "447"
-    assert rows["gold"] == "links   4038 sure, 17438 possible (the sure included)"
-    assert rows["precision"] == "100.00% (4038 of 4038 links are possible)"
-    assert rows["recall"] == "100.00% (4038 of 4038 sure links are found)"
-    assert rows["AER"] == "0.00% (1 - (4038 + 4038) / (4038 + 4038))"
-
-
 def test_other_programs_give_the_same_on_the_hansards(hansards, diagonal, capsys):
     """Pinned from the workshop's wa_eval_align.pl, printed to six digits; NLTK 3.10.4 agrees."""
     rows = run(capsys, "aer", "--gold", hansards / "enfr.gold", "--hypothesis", diagonal)
@@ -148,7 +126,7 @@ def some_counts(sentences):
 
 
 def test_interval_is_that_of_a_bootstrap_in_plain_loops():
-    counts = some_counts(60)
+    counts = [*some_counts(60), *10 * [NO_LINKS]]
     generator = random.Random(5)
     rates = []
     for _ in range(4000):
@@ -158,20 +136,6 @@ def test_interval_is_that_of_a_bootstrap_in_plain_loops():
     expected = np.percentile(rates, [2.5, 97.5])
     assert expected[1] - expected[0] > 0.05  # the tolerance below is a small part of it
     assert bootstrap_interval(counts, 4000, seed=1) == pytest.approx(expected, abs=0.004)
-
-
-def test_interval_depends_on_the_seed_alone():
-    counts = some_counts(30)
-    first = bootstrap_interval(counts, 100, seed=1)
-    assert bootstrap_interval(counts, 100, seed=2) != first
-    assert bootstrap_interval(counts, 100, seed=1) == first
-
-
-def test_sentences_without_links_widen_the_interval():
-    counts = some_counts(10)
-    low, high = bootstrap_interval(counts, 2000, seed=1)
-    padded = bootstrap_interval([*10 * [NO_LINKS], *counts, *10 * [NO_LINKS]], 2000, seed=1)
-    assert padded[0] < low and high < padded[1]
 
 
 # --- symmetrisation -------------------------------------------------------------------------------
@@ -363,15 +327,12 @@ def test_aer_command(write, capsys, options, hypothesis, inverse):
     assert rows["AER"] == "57.14% (1 - (1 + 2) / (4 + 3))"
 
 
-def test_aer_says_how_it_read_and_how_sure_it_is(write, capsys):
+def test_aer_says_how_sure_it_is(write, capsys):
     gold, hypothesis = write("gold", "1 1 1\n1 0 2 P\n2 1 1 P\n2 2 2\n"), write("h", "0-0\n0-1\n")
     files = "--gold", gold, "--hypothesis", hypothesis
     main(list(map(str, ["aer", *files, "--bootstrap", 500, "--seed", 3])))
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("gold (naacl, words from 1, 1 null links left out)")
-    assert lines[1].endswith("h (pharaoh, words from 0)")
     # one sentence has AER 0, the other 1: so have their resamples, each in a quarter of the cases
-    assert lines[-1].startswith("95% interval 0.00% to 100.00% of AER (500 resamples")
+    assert "\n95% interval 0.00% to 100.00% of AER (500 resamples" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 from reporting import paper
 from reporting.__main__ import main
-from reporting.length_curves import draw_length_curves
 from reporting.sentences import known_sentences, read_known_words
-from reporting.tables import Column, Table, escaped, markdown
+from reporting.tables import escaped
 from sacrebleu.metrics import BLEU, CHRF
 
 from fairseq_rnnsearch.errors import UserError
@@ -221,20 +220,6 @@ def test_the_papers_row_of_a_name(name, row):
 # --- tables as text -----------------------------------------------------------------------------
 
 
-def test_markdown_shows_what_it_is_given():
-    name, x = Column("name", numeric=False), Column("x", "a|b")
-    theirs = Column("paper", is_paper=True)
-    rows = [{name: "RNNsearch-50*", x: "1.0", theirs: "2.0"}]
-    table = Table(rows, [{name: "p", theirs: "−3"}], title="T")
-    assert markdown(table) == (
-        "**T**\n\n"
-        "| name           | a\\|b: x | paper |\n"
-        "| -------------- | ------: | ----: |\n"
-        "| RNNsearch-50\\* |     1.0 | *2.0* |\n"
-        "| *p*            |       – |  *−3* |"
-    )
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [("a_b _c_", "a_b \\_c\\_"), ("1 < 2 & <b>", "1 < 2 & &lt;b>"), ("&lt; &", "&amp;lt; &")]
@@ -246,16 +231,6 @@ def test_markdown_escapes(text, expected):
 
 
 # --- Figure 2 -----------------------------------------------------------------------------------
-
-
-def test_curves_and_counts_are_drawn_on_the_papers_axes():
-    figure = draw_length_curves([5.0, 55.5], {"one": [20, 25], "two": [3, float("nan")]}, [4, 1200])
-    upper, lower = figure.axes
-    assert (upper.get_xlim(), upper.get_ylim()) == ((0, 60), (0, 30))
-    drawn = {line.get_label(): line.get_xydata().tolist() for line in upper.lines}
-    assert drawn["one"] == [[5, 20], [55.5, 25]]
-    assert drawn["two"][0] == [5, 3]
-    assert [text.get_text() for text in lower.texts] == ["4", "1,200"]
 
 
 def test_lengths_command(files, capsys, tmp_path):
@@ -271,13 +246,6 @@ def test_lengths_command(files, capsys, tmp_path):
 
 
 # --- Figure 3 and Table 3 -------------------------------------------------------------------------
-
-
-def test_examples_command(files, capsys):
-    printed = run(capsys, "examples", *texts(files), "--examples", "1,0")
-    titles = re.findall(r"\*\*(.*)\*\*", printed)
-    assert titles == ["Sentence 1, 4 source words", "Sentence 0, 6 source words"]
-    assert ["first", "le &lt;unk> dort ."] in rows(printed)
 
 
 def test_long_sentences_are_chosen(files, capsys):
