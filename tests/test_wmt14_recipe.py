@@ -2,11 +2,9 @@
 
 import hashlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -49,8 +47,8 @@ exit $status
 class Recipe:
     """The recipe in a work folder, with the commands that it calls."""
 
-    def __init__(self, folder: Path, mirror: str, table: Path, work: Path | None = None) -> None:
-        self.work = work or folder / "work"
+    def __init__(self, folder: Path, mirror: str, table: Path) -> None:
+        self.work = folder / "work"
         self.bin, self.calls = folder / "bin", folder / "calls"
         self.bin.mkdir(parents=True)
         for name in ("python", *COMMANDS):
@@ -126,12 +124,6 @@ def unbroken(archives, tmp_path_factory):
     return recipe
 
 
-def copy_of(recipe, folder):
-    """Another one that has got as far; the mirror is gone."""
-    shutil.copytree(recipe.work, folder / "work")
-    return Recipe(folder, "http://127.0.0.1:9", recipe.environment["ARCHIVE_TABLE"])
-
-
 @pytest.mark.slow
 def test_every_part_of_the_result(unbroken):
     for name in DOMAINS:
@@ -162,27 +154,6 @@ def test_the_news_is_selected(unbroken):
 
 
 @pytest.mark.slow
-def test_the_shortlist_has_exactly_so_many_words(unbroken):
-    for language in LANGUAGES:
-        lines = unbroken.text(f"data-shortlist-12-300/dict.{language}.txt")
-        words = [line.split()[0] for line in lines]
-        text = unbroken.text(f"selected-300/train.{language}")
-        counts = Counter(word for line in text for word in line.split())
-        assert len(words) == SHORTLIST < len(counts)
-        rarest = min(counts[word] for word in words)
-        assert all(counts[word] <= rarest for word in counts if word not in words)
-
-
-@pytest.mark.slow
-def test_a_second_run_does_nothing(unbroken):
-    before = {path: path.stat().st_mtime_ns for path in unbroken.work.rglob("*.en")}
-    unbroken.ok()
-    assert unbroken.called() == []
-    assert "now LONGEST=50" in unbroken.error(LONGEST="50") and unbroken.called() == []
-    assert {path: path.stat().st_mtime_ns for path in unbroken.work.rglob("*.en")} == before
-
-
-@pytest.mark.slow
 def test_killed_in_every_stage_and_resumed(unbroken, archives, tmp_path):
     files, table = archives
     with serving(files) as mirror:
@@ -197,15 +168,6 @@ def test_killed_in_every_stage_and_resumed(unbroken, archives, tmp_path):
     # of the last run, and nothing before it; python tells the version of sacremoses
     assert recipe.called() == ["fairseq-preprocess", "python"]
     assert recipe.made() == unbroken.made()
-
-
-@pytest.mark.slow
-def test_a_failing_command_leaves_nothing_that_looks_done(unbroken, tmp_path):
-    recipe = copy_of(unbroken, tmp_path)
-    (recipe.work / "selected-300/train.fr").write_text("a b\n")
-    ran = recipe.run(SHORTLIST="11")
-    assert ran.returncode == 1 and "train.fr has 1 line" in ran.stderr
-    assert not (recipe.work / "data-shortlist-11-300").exists()
 
 
 def test_text_of_ones_own(tmp_path, archives):
