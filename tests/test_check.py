@@ -164,6 +164,7 @@ def test_planted_pairs_are_named():
     [
         ([SIGMOID, IN_UNITS[2]], {"softmax-replaced", "no-reset"}),
         ([MEAN, IN_UNITS[1]], {"context-fixed", "update-swapped"}),
+        (IN_UNITS[:2], {"torch-gru"}),
         ([(*SIGMOID[:2], "alpha = (scores * mask).sigmoid()")], {"softmax-replaced", "mask-zero"}),
         (
             [(*SIGMOID[:2], "alpha = scores.sigmoid(); alpha = alpha / alpha.sum(1, True) * mask")],
@@ -190,25 +191,6 @@ def test_pairs_are_named_from_whole_sentences(is_of_words):
 def test_a_state_that_is_not_passed_on():
     module = planted(("", 's, y_prev = found["state"], word', "s, y_prev = begin, word"))
     assert check(module["sentence"], framework="torch").deviations == ("state-not-passed-on",)
-
-
-def test_torch_s_own_gru_is_named():
-    def encode(p, x, mask):
-        """Its rows are reset, update, new; padding is packed away."""
-        gru = nn.GRU(8, 12, batch_first=True, bidirectional=True).double()
-        state = {}
-        for end, side in (("", "_forward"), ("_reverse", "_backward")):
-            for kind, m in (("ih", "W"), ("hh", "U")):
-                rows = [p[f"{m}_r{side}"], p[f"{m}_z{side}"], p[f"{m}{side}"]]
-                state[f"weight_{kind}_l0{end}"] = torch.cat(rows)
-                state[f"bias_{kind}_l0{end}"] = torch.zeros(36).double()
-            state[f"bias_ih_l0{end}"][24:] = p[f"b{side}"]
-        gru.load_state_dict(state)
-        words = p["E_x"][x] + p["b_x"]
-        packed = nn.utils.rnn.pack_padded_sequence(words, mask.sum(1), True, enforce_sorted=False)
-        return nn.utils.rnn.pad_packed_sequence(gru(packed)[0], batch_first=True)[0]
-
-    assert check(encode, framework="torch").deviations == ("torch-gru",)
 
 
 def test_a_context_of_keys_is_named():

@@ -5,13 +5,10 @@ from itertools import chain
 
 import pytest
 import torch
-from fairseq.dataclass.configs import EMAConfig
-from fairseq.models.ema.ema import EMA
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from models import EOS, PAD, TARGETS, adadelta, arm, batch_of, talker
 from search_blocks import blocks, either_blocks  # noqa: F401
-from torch.optim.swa_utils import AveragedModel
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.decoding.decode import decode
@@ -155,13 +152,6 @@ def test_weights_that_are_the_second_result():
     target, source, weights = torch.ones(2, 3), torch.ones(2, 4), torch.rand(2, 3, 4)
     assert soft_alignment((None, weights), target, source) is weights
     assert soft_alignment((None, weights.mT), target, source) is None
-
-
-@pytest.mark.parametrize("case", [{}, {"symbols": 203}, {"normalize_scores": False}], ids=str)
-def test_the_authors_search_is_the_same_with_the_fast_kernels(case):
-    make, options = models_and_options(case)
-    expected = search(AuthorsSequenceGenerator, make("reference"), **options)
-    assert_same(search(AuthorsSequenceGenerator, make("fast"), **options), expected)
 
 
 def test_what_is_not_for_here_is_left_to_fairseq(monkeypatch):
@@ -325,24 +315,11 @@ def by_an_optimizer(layer, other):
     optimizer.step()
 
 
-def by_averaging(layer, other):
-    average = AveragedModel(layer)
-    average.module = layer
-    average.n_averaged += 1
-    average.update_parameters(other)
-
-
-def by_ema(layer, other):
-    average = EMA(layer, EMAConfig(ema_decay=0.5))
-    average.model = layer
-    average.step(other)
-
-
 def by_loading(layer, other):
     layer.load_state_dict(other.state_dict())
 
 
-@pytest.mark.parametrize("change", [by_an_optimizer, by_loading, by_ema, by_averaging])
+@pytest.mark.parametrize("change", [by_an_optimizer, by_loading])
 def test_weights_that_change_are_arranged_anew(change):
     torch.manual_seed(0)
     x, (layer, other) = torch.randn(3, 8), [torch.nn.Linear(8, 40, bias=False) for _ in range(2)]
