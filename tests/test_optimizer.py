@@ -279,25 +279,6 @@ def test_gradients_that_are_none_or_zero_change_nothing():
         assert same(values(params), before)  # no 0 / 0
 
 
-@pytest.mark.parametrize("bad", [0.0, math.nan])
-def test_an_update_that_is_not_clipped_is_not_clipped_as_the_last_was(bad):
-    params, others = parameters(), parameters()
-    optimizer, other = build(params), build(others)
-    give_gradients(params, 1)
-    params[0].grad[0, 0] += bad
-    with metrics.aggregate():
-        optimizer.clip_grad_norm(0.01)
-    optimizer.step()
-    other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    for own, parameter in zip(others, params, strict=True):
-        own.data.copy_(parameter.data)
-    for one, of_one in ((optimizer, params), (other, others)):
-        give_gradients(of_one, 2)
-        one.step()
-    assert same(values(params), values(others))
-    assert not same(values(params), map(torch.tensor, START))
-
-
 # --- checkpoints ---------------------------------------------------------------------------------
 
 
