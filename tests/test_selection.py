@@ -14,7 +14,7 @@ sys.path.insert(0, str(RECIPE))
 
 from cut import within_budget
 from ngram import END, SPECIAL, UNKNOWN, NGramModel, Vocabulary
-from parallel_text import ordered_map, read_blocks
+from parallel_text import read_blocks
 from selection import Contrast, Selector
 
 
@@ -101,18 +101,6 @@ def test_equals_the_slow_model(order, sentences):
     assert np.allclose(model.cross_entropies(tokens), per_word, rtol=1e-12)
 
 
-def test_a_bigram_by_hand():
-    """ "a a b" and "a b": the text is too small for an estimate, so that D = 0.5, 1, 1.5."""
-    model = NGramModel.estimate(Vocabulary(["a", "b"]), "a a b\na b\n", 2)
-    # different words before: a has 2 (<s>, a), b has 1, </s> has 1; 4 words without <s>
-    a = (2 - 1) / 4 + (1 + 0.5 + 0.5) / 4 / 4
-    b = end = (1 - 0.5) / 4 + (1 + 0.5 + 0.5) / 4 / 4
-    # after <s>: a twice; after a: a once, b twice; after b: </s> twice
-    expected = [(2 - 1) / 2 + a / 2, (2 - 1) / 3 + (0.5 + 1) / 3 * b, (2 - 1) / 2 + end / 2]
-    found = np.exp(model.log_probabilities(model.vocabulary.encode("a b\n")))
-    assert found == pytest.approx(expected, abs=1e-15)
-
-
 def test_words_are_those_seen_often_enough():
     vocabulary = Vocabulary.of(["b a a", "c b", "<unk> <unk> é é"], 2)
     assert vocabulary.words == [*SPECIAL, "a", "b", "é"]
@@ -197,22 +185,3 @@ def test_mismatched_sides_are_counted(tmp_path, lines):
     source, target = write(tmp_path, "a", b"a", b"b"), write(tmp_path, "b", b"1", b"2", b"3")
     with pytest.raises(UserError, match=r"/a has 2 lines but .*/b has 3"):
         list(read_blocks(source, target, lines))
-
-
-def length_of(item):
-    return len(item)
-
-
-def test_the_map_keeps_its_order_and_does_not_run_ahead():
-    taken = []
-
-    def items():
-        for n in range(60):
-            taken.append(n)
-            yield "x" * n
-
-    found = ordered_map(length_of, items(), processes=2)
-    assert next(found) == 0
-    assert len(taken) < 10
-    assert list(found) == list(range(1, 60))
-    assert list(ordered_map(length_of, ["", "a"], processes=1)) == [0, 1]
