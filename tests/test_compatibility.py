@@ -14,8 +14,6 @@ from fairseq_rnnsearch import load
 from fairseq_rnnsearch.commands.align import _symmetrised
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
-from fairseq_rnnsearch.train.__main__ import main as rnnsearch_train
-from fairseq_rnnsearch.train.steps import Work
 
 pytest_plugins = ["trained"]
 
@@ -89,7 +87,7 @@ def test_model_folders_of_an_ensemble_agree(tmp_path):
     load(["en-fr", cased], lowercase=settings["fr"]["lowercase"])  # both alike
 
 
-def test_checkpoints_of_an_ensemble_agree(learned, tmp_path):
+def test_checkpoints_of_an_ensemble_agree(learned, learned_shortlist, tmp_path):
     first, data, other = learned.checkpoint, learned.corpus.data, tmp_path / "other.pt"
     state = torch.load(first, weights_only=True)
     state["task_state"]["dictionaries"]["source"] |= {"language": "fr"}
@@ -108,21 +106,11 @@ def test_checkpoints_of_an_ensemble_agree(learned, tmp_path):
         with pytest.raises(UserError, match=r"the source text has .* preprocessing\.json"):
             load(pair)
     load([first, other], data)
-
-
-def test_pairs_that_move_to_another_part_are_noticed(tmp_path, monkeypatch):
-    lines = [f"{word} {number}" for word in ("house", "bird") for number in range(30)]
-    given = "--source c.en --target c.fr --valid v --test t --work w --bpe-dropout 0 --bpe-merges 9"
-    remembered = []
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Work, "check", lambda self, settings: remembered.append(settings))
-    for at in (45, 45, 40):
-        for name, part in (("c", lines[:at]), ("v", lines[at:50]), ("t", lines[50:])):
-            for language in ("en", "fr"):
-                text = "".join(f"{line} {language}\n" for line in part)
-                (tmp_path / f"{name}.{language}").write_text(text)
-        rnnsearch_train([*given.split(), "--stop-after", "text", "--dry-run"])
-    assert remembered[0] == remembered[1] != remembered[2]
+    state = torch.load(learned_shortlist.checkpoint, weights_only=True)
+    state["task_state"] = {}
+    torch.save(state, other)
+    with pytest.raises(UserError, match=r"other\.pt: the source dictionary has 17 symbols"):
+        load([first, other], data)
 
 
 def test_both_directions_are_compared_by_the_words_that_both_know():
