@@ -233,18 +233,6 @@ def train(data: Path, save_dir: Path, *more: object, **options) -> Finished:
     )
 
 
-def generate(data: Path, checkpoint: Path | str, *more: object, **options) -> Finished:
-    return run(
-        "fairseq-generate", data, f"{TASK} {QUIET}", _option("path", checkpoint), *more, **options
-    )
-
-
-def interactive(data: Path, checkpoint: Path | str, *more: object, **options) -> Finished:
-    return run(
-        "fairseq-interactive", data, f"{TASK} --cpu", _option("path", checkpoint), *more, **options
-    )
-
-
 def hydra_options(folder: Path, data: Path, **groups: dict) -> str:
     """Write a configuration of fairseq-hydra-train, and return the options that name it.
 

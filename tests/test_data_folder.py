@@ -124,32 +124,28 @@ def test_lines_that_are_none_of_sha256sum(tmp_path, line):
         check_checksum(tmp_path / "dict.en.txt")
 
 
-def test_what_is_added_does_not_bless_what_has_changed(tmp_path):
-    for name in ("train.en-fr.en.idx", "dict.en.txt"):
-        (tmp_path / name).write_text("old")
+def test_what_is_made_anew_or_added_does_not_bless_what_has_changed(tmp_path):
+    names = ("train.en-fr.en.idx", "train.en-fr.en.bin", "dict.en.txt")
+
+    def fill(text):
+        for name in names:
+            (tmp_path / name).write_text(text)
+
+    fill("old")
     write_checksums(tmp_path, {})
-    for name in ("train.en-fr.en.idx", "dict.en.txt"):
-        (tmp_path / name).write_text("rot")
+    before = listed_files(tmp_path)
+    fill("made anew")
+    write_checksums(tmp_path, before)
+    for name in names:
+        check_checksum(tmp_path / name)
+    fill("rot")
     before = listed_files(tmp_path)
     (tmp_path / "test.en-fr.en.idx").write_text("added")
     write_checksums(tmp_path, before)
     check_checksum(tmp_path / "test.en-fr.en.idx")
-    for name in ("train.en-fr.en.idx", "dict.en.txt"):
+    for name in names:
         with changed(name):
             check_checksum(tmp_path / name)
-
-
-def test_data_that_is_made_anew_has_new_checksums(tmp_path):
-    names = ("train.en-fr.en.idx", "train.en-fr.en.bin", "dict.en.txt")
-    for name in names:
-        (tmp_path / name).write_text("old")
-    write_checksums(tmp_path, {})
-    before = listed_files(tmp_path)
-    for name in names:
-        (tmp_path / name).write_text("made anew")
-    write_checksums(tmp_path, before)
-    for name in names:
-        check_checksum(tmp_path / name)
 
 
 def test_an_index_of_more_than_two_gigabytes(tmp_path):

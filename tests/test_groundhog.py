@@ -18,7 +18,6 @@ from oracles import numpy_rnnsearch as oracle
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.groundhog import main
 from fairseq_rnnsearch.models.authors_parameters import (
-    fairseq_symbols,
     state_dict_from_groundhog,
 )
 from fairseq_rnnsearch.runs.checkpoint import load_as_data
@@ -80,19 +79,6 @@ def test_state_dict_is_that_of_a_model_with_these_arrays(arrays):
 # --- symbols and dictionaries --------------------------------------------------------------------
 
 
-def test_symbols():
-    assert fairseq_symbols(6).tolist() == [0, 3, 4, 5, 6, 2] == fairseq_words(range(6), 6)
-
-
-def test_words_without_names(params, tmp_path):
-    """They are named after the authors' numbers."""
-    import_(params, tmp_path / "model.pt")
-    source, target = (Dictionary.load(str(tmp_path / f"dict.{side}.txt")) for side in ("en", "fr"))
-    assert (len(source), len(target)) == (SOURCE_SYMBOLS + 1, TARGET_SYMBOLS + 1)
-    numbers = fairseq_words([2, 9], SOURCE_SYMBOLS)
-    assert [source.index("w2"), source.index("w9")] == numbers
-
-
 def test_words_with_names_and_languages(params, tmp_path):
     names = {"fr": [f"mot{i}" for i in range(8)], "ja": ["é", "l'", "日本", "-LRB-", "#", "0"]}
     for language, words in names.items():
@@ -126,9 +112,6 @@ def test_fairseq_builds_the_model_from_the_checkpoint(params, arrays, tmp_path):
 
 
 # --- refusals ------------------------------------------------------------------------------------
-
-
-BIAS = "b_0_dec_hid_readout_0"
 
 
 def test_what_does_not_fit_is_refused(arrays, params, tmp_path):

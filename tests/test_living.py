@@ -10,7 +10,6 @@ import json
 import math
 import shutil
 import subprocess
-import sys
 from dataclasses import fields
 from pathlib import Path
 
@@ -30,7 +29,6 @@ from fairseq_rnnsearch.living import living_page
 from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.living.text_rules import text_rules
-from fairseq_rnnsearch.models.find import evenly_in_log_scale
 from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
@@ -192,6 +190,8 @@ def test_answers_are_those_of_python(options, tmp_path):
         touched = given.get("words", begins), given.get("rows", {})
         hypotheses = searched(model, asked, given.get("beam", 5), *touched)
         check(answer, model, asked, hypotheses[0], touched[1])
+        longest = model.length_limit.of(len(model.source_text.tokens(asked)) + 1)
+        assert answer["isCut"] == (len(hypotheses[0]["tokens"]) > longest)
         finite = [one for one in hypotheses if one["score"] > -math.inf]
         scores = [float(one["score"]) / math.log(2) for one in finite]
         np.testing.assert_allclose([one["score"] for one in answer["nbest"]], scores, **CLOSE)
@@ -287,8 +287,10 @@ def test_a_step_under_the_glass_follows_the_equations(tmp_path):
     for order in DECODER_ORDERS:
         model = translator(decoder_order=order)
         path = written(tmp_path, model, weights="float32")
-        (found,) = ask(path, ["translate", TEXTS[1]])
-        (seen,) = ask(path, ["step", TEXTS[1], found["pieces"], 2])
+        touched = {"rows": {"1": [0, 0, 1, 0, 0, 0]}}  # in the step before
+        (found,) = ask(path, ["translate", TEXTS[1], touched])
+        (seen,) = ask(path, ["step", TEXTS[1], found["pieces"], 2, touched])
+        np.testing.assert_allclose(seen["alpha"], found["stepWeights"][2], **CLOSE)
         p = {name: value.numpy() for name, value in model.models[0].decoder.state_dict().items()}
         p = {name.removeprefix("network."): value for name, value in p.items()}
         v = {name: np.array(value) for name, value in seen.items() if isinstance(value, list)}
@@ -316,18 +318,6 @@ def test_a_step_under_the_glass_follows_the_equations(tmp_path):
 def softmax(x):
     x = np.exp(x - x.max())
     return x / x.sum()
-
-
-@needs_node
-def test_the_step_that_a_row_has_moved(tmp_path):
-    """Its context is that of the row, and the weights after it are those of the answer."""
-    model = translator()
-    path = written(tmp_path, model, weights="float32")
-    touched = {"rows": {"1": [0, 0, 1, 0, 0, 0]}}
-    (found,) = ask(path, ["translate", TEXTS[1], touched])
-    steps = ask(path, *(["step", TEXTS[1], found["pieces"], i, touched] for i in (1, 2)))
-    for i, step in enumerate(steps, start=1):
-        np.testing.assert_allclose(step["alpha"], found["stepWeights"][i], **CLOSE)
 
 
 @needs_node
@@ -457,16 +447,6 @@ def test_unknown_words_are_counted_and_named_as_in_python(tmp_path, caplog):
     assert list(map(len, logged)) == [0, 1, 1, 1, 0]
 
 
-@needs_node
-def test_a_translation_that_was_cut_says_so(tmp_path):
-    model = translator()
-    path = written(tmp_path, model, weights="float32")
-    for text, answer in zip(TEXTS, ask(path, *(["translate", one] for one in TEXTS)), strict=True):
-        longest = model.length_limit.of(len(model.source_text.tokens(text)) + 1)
-        assert answer["isCut"] == (len(model_best(model, text)["tokens"]) > longest)
-    assert answer["isCut"]  # the last one
-
-
 # --- the page and the command ---------------------------------------------------------------------
 
 
@@ -512,24 +492,6 @@ def facts_of(path):
     return json.loads(path.read_text().split('id="facts">')[1].split("</script>")[0])
 
 
-def test_models_of_one_kind_are_numbered(tmp_path):
-    model, rnnencdec = translator(), translator(fixed_context=True)
-    names = {
-        (model,): ["RNNsearch"],
-        (model, rnnencdec): ["RNNsearch", "RNNencdec"],
-        (model, model): ["RNNsearch 1", "RNNsearch 2"],
-    }
-    for models in names:
-        write_living_page(tmp_path / "living.html", models)
-        found = [one["name"] for one in facts_of(tmp_path / "living.html")["models"]]
-        assert found == names[models]
-
-
-def test_moments_lie_evenly_on_a_logarithmic_scale():
-    assert evenly_in_log_scale([1, 2, 7], 20) == [1, 2, 7]
-    assert evenly_in_log_scale(range(10, 2100, 10), 5) == [10, 40, 140, 550, 2090]
-
-
 @needs_node
 def test_a_page_of_a_training(barely_trained, tmp_path):
     """The models are the checkpoints in the order of updates; each answers by itself."""
@@ -553,17 +515,3 @@ def test_a_page_of_a_training(barely_trained, tmp_path):
         model = load(folder / name, barely_trained.corpus.data)
         check(answer, model, text, model_best(model, text))
     assert answers[0]["score"] != answers[1]["score"]
-
-
-def test_the_command(learned, tmp_path, monkeypatch):
-    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
-    out = tmp_path / "living.html"
-    main(
-        [str(learned.checkpoint), f"--data={learned.corpus.data}", f"--out={out}", "--title=Birds"]
-        + ["--licence=made up, free for all", "--example=red house bird"]
-    )
-    page = out.read_text()
-    assert "<title>Birds</title>" in page and page.count("made up, free for all") == 1
-    if NODE:
-        (answer,) = ask(out, ["translate", "red house bird"])
-        assert answer["text"] == "maison rouge oiseau"

@@ -29,9 +29,7 @@ from PIL import Image
 from slow_cases import cases
 
 from fairseq_rnnsearch import UserError, load
-from fairseq_rnnsearch.models import conversion
 from fairseq_rnnsearch.models.conversion import to_folder
-from fairseq_rnnsearch.plugin.model import RNNSearchModel
 from fairseq_rnnsearch.runs.options import fill_presets
 
 pytest_plugins = ["trained"]
@@ -143,20 +141,6 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
     assert re.search(r"\d+\.\d+ torch.Size\(\[2, \d+, \d+\]\)\n", ran.out), ran.err
 
 
-def test_what_a_folder_cannot_keep_is_not_exported(learned, tmp_path, monkeypatch):
-    read = conversion.read_models
-
-    def changed(*given):
-        trained = read(*given)
-        attends = trained.models[0].decoder.alignment_model
-        attends.energy_weight = torch.nn.Parameter(torch.ones(7))
-        return trained
-
-    monkeypatch.setattr(conversion, "read_models", changed)
-    with pytest.raises(UserError, match=r"alignment_model.energy_weight"):
-        to_folder(str(learned.checkpoint), str(learned.corpus.data), tmp_path / "folder")
-
-
 def test_fairseqs_lstm_shows_its_attention(small_corpus, barely_trained, tmp_path):
     data, lstm, drawn = small_corpus.data, tmp_path / "checkpoint_last.pt", tmp_path / "drawn"
     options = "--max-update 1 --no-epoch-checkpoints --heatmap-samples 1"
@@ -246,8 +230,3 @@ def test_trainings_of_one_program_are_judged_each_for_itself(small_corpus, tmp_p
     lengths = "optimization.max_update=4,1"
     run("fairseq-hydra-train", "-m", given, f"hydra.sweep.dir={tmp_path}/sweep", lengths).ok()
     assert all((tmp_path / f"after-{n}" / "checkpoint_best.pt").exists() for n in (4, 1))
-
-
-def test_from_pretrained_names_load(learned):
-    with pytest.raises(UserError, match="use fairseq_rnnsearch"):
-        RNNSearchModel.from_pretrained(learned.folder)

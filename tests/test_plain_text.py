@@ -115,15 +115,11 @@ def test_text_becomes_subwords_that_name_their_codes(tmp_path, monkeypatch):
         tokenized(tmp_path, "--merges", "9", tmp_path / "valid.en")
 
 
-def test_files_that_are_tokenised_one_by_one(tmp_path):
+def test_files_that_cannot_be_tokenised(tmp_path):
     (tmp_path / "b").mkdir()
     english, other, text = tmp_path / "x.en", tmp_path / "b" / "x.en", tmp_path / "x.txt"
-    for path in (english, tmp_path / "x.fr", other, text):
+    for path in (english, other, text):
         path.write_text("It's me.\n")
-    for language in ("en", "fr"):
-        tokenized(tmp_path, tmp_path / f"x.{language}")
-    out = tmp_path / "out"
-    assert [PlainText.of(out, one).tokenizer for one in ("en", "fr")] == ["reversible"] * 2
     for given, named in (
         ((english, other), r"two files are named x\.en"),
         ((text,), r"x\.txt: its suffix must be its language"),

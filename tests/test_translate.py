@@ -10,8 +10,7 @@ import threading
 
 import numpy as np
 import pytest
-from commands import call, sides
-from in_process import generate
+from commands import call
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.commands import loading
@@ -127,9 +126,6 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
     finished = translate(work, tmp_path / "latin")
     assert finished.error().startswith(f"{tmp_path / 'latin'}, line 2, byte 5: byte 0xe9")
     assert finished.out == "maison rouge\n"  # what came before is translated
-    refused = translate(work, "--beam 0")
-    assert "--beam" in refused.error() and refused.rc == 2
-    assert "nowhere" in translate(work, "nowhere").error()
 
 
 # --- what comes slowly, and what ends early -------------------------------------------------------
@@ -157,16 +153,3 @@ def test_lines_are_those_of_the_file(tmp_path, text):
     batches = line_batches(str(tmp_path / "text"), iter([1] * 9))
     lines = text.removesuffix(b"\n").decode().split("\n") if text else []
     assert [line for batch in batches for line in batch] == [line.strip() for line in lines]
-
-
-# --- fairseq's commands ---------------------------------------------------------------------------
-
-
-def test_generate_warns_before_it_translates(learned_shortlist):
-    data, checkpoint = learned_shortlist.corpus.data, learned_shortlist.checkpoint
-    said = generate(data, checkpoint, "--beam 1 --score-reference").out
-    known = {line.split()[0] for line in (data / "dict.en.txt").read_text().splitlines()}
-    pairs = sides(learned_shortlist.corpus.text, "test")
-    unknown = [word not in known for source, _ in pairs for word in source]
-    assert f"{sum(unknown)} of {len(unknown)} English words are unknown\n" in said
-    assert "French words are unknown\n" in said

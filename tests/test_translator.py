@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import shutil
 import sys
 import threading
@@ -18,11 +17,8 @@ from test_living import translator as random_translator
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.commands.align import main as align_main
 from fairseq_rnnsearch.commands.evaluate import main as evaluate
-from fairseq_rnnsearch.commands.translation import Translation
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import Alignment
-from fairseq_rnnsearch.figures.jsonl import json_line
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.models import trained_models
 from fairseq_rnnsearch.models.find import find_model
@@ -82,15 +78,6 @@ def test_a_translation_that_is_cut_is_said_to_be(learned, model, test_pairs, tmp
     # the authors' search has a limit of its own
     whole = brief.translate(sources, authors_search=True) + model.translate(sources)
     assert not any(one.is_cut for one in whole)
-
-
-def test_weights_have_a_row_for_each_token_and_look_where_they_should(model):
-    translation = model.translate("red house bird")
-    assert translation.source_tokens == ("red", "house", "bird", "</s>")
-    assert translation.tokens == ("maison", "rouge", "oiseau", "</s>")
-    assert translation.weights.shape == (4, 4)
-    np.testing.assert_allclose(translation.weights.sum(axis=1), 1, atol=1e-5)
-    assert translation.alignment.links() == [(1, 0), (0, 1), (2, 2)]
 
 
 def test_words_that_the_model_does_not_know_keep_their_names(model):
@@ -212,31 +199,10 @@ def test_rnnencdec_translates_and_says_that_it_has_no_alignment():
             call()
 
 
-def test_json_has_no_infinity():
-    """The authors' search gives such a score if it finds no translation."""
-    alignment = Alignment(("a",), ("b",), np.zeros((1, 1)), score=-math.inf)
-    translation = Translation("a", "b", ("a",), ("b",), -math.inf, alignment, (0.0,))
-    assert json.loads(json_line(alignment))["score"] is None
-    assert json.loads(json.dumps(translation.to_dict()))["score"] is None
-
-
 # --- mistakes ---------------------------------------------------------------------------------
 
 
-def test_what_is_sensible_is_accepted(model):
-    words = ["red house", "bird"]
-    expected = [t.text for t in model.translate(words, beam=3)]
-    options = {"beam": np.int64(3), "lenpen": np.float32(1), "forbid_unk": np.False_}
-    found = model.translate(iter(words), **options, batch_size=10**30)
-    assert [t.text for t in found] == expected
-    assert model.translate("red house", beam=10**9).text == expected[0]  # the dictionary's width
-    assert model.translate(iter(())) == [] == model.align([], [])
-
-
-def test_loading_what_is_not_there(learned, tmp_path):
-    data, lost = learned.corpus.data, tmp_path / "lost"
-    with pytest.raises(UserError, match=r"lost does not exist; .* contains en-fr and fr-en$"):
-        load(lost, data)
+def test_a_folder_with_other_words_than_the_training_s(learned, tmp_path):
     for language, words in (("en", "a 1\n"), ("fr", "a 1\nb 1\n")):
         (tmp_path / f"dict.{language}.txt").write_text(words)
     with pytest.raises(UserError, match=r"has 5 symbols .*, but the checkpoint was trained with"):
@@ -252,10 +218,6 @@ def test_a_folder_means_its_best_checkpoint_if_there_is_one(learned, tmp_path):
         shutil.copy(best, tmp_path / "trained/checkpoints" / name)
     with pytest.raises(UserError, match=r"holds several models: name one of .*/a/.*, .*/b/"):
         load(tmp_path)
-    (tmp_path / "half").mkdir()
-    (tmp_path / "half" / "config.json").touch()  # of an exported model
-    with pytest.raises(UserError, match=r"model\.safetensors"):
-        load(tmp_path / "half")
 
 
 def test_the_data_are_found_beside_a_checkpoint_that_was_moved(learned, tmp_path):
@@ -268,16 +230,6 @@ def test_the_data_are_found_beside_a_checkpoint_that_was_moved(learned, tmp_path
         load(work)
     shutil.copytree(learned.corpus.data, work / "data-words")
     assert load(work).translate("red house").text == "maison rouge"
-
-
-def test_models_that_do_not_belong_together(learned, learned_shortlist, tmp_path):
-    with pytest.raises(UserError, match=r"the source dictionary has 17 symbols .* 14 symbols"):
-        load([learned.checkpoint, learned_shortlist.checkpoint], learned.corpus.data)
-    state = torch.load(learned_shortlist.checkpoint, weights_only=False)
-    del state["task_state"]["dictionaries"]  # as in older checkpoints
-    torch.save(state, tmp_path / "older.pt")
-    with pytest.raises(UserError, match=r"older\.pt.*the source dictionary has 17 symbols"):
-        load([learned.checkpoint, tmp_path / "older.pt"], learned.corpus.data)
 
 
 # --- threads ----------------------------------------------------------------------------------

@@ -40,14 +40,6 @@ def test_a_frequent_word_is_not_everybodys_translation():
     assert learn_dictionary(source, target, links)["Oslo"] == "Oslo"
 
 
-def test_of_equally_good_translations_the_more_frequent_one_is_first():
-    source, target = ["s"] * 6 + ["t"] * 6, ["z"] * 4 + ["a"] * 2 + ["z"] * 6
-    # Dice of s: with z 2*4 / (6 + 10), with a 2*2 / (6 + 2)
-    assert learn_dictionary(source, target, parsed(["0-0"] * 12))["s"] == "z"
-    # and of those that are as frequent the first in the alphabet
-    assert learn_dictionary(["s"] * 4, ["b", "b", "a", "a"], parsed(["0-0"] * 4)) == {"s": "a"}
-
-
 def random_case(draw):
     """A source with its words, a translation with gaps, and weights as the model gives them."""
     source = [draw.choice("abcdefg") for _ in range(draw.randint(1, 6))]
