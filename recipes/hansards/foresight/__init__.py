@@ -20,7 +20,7 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import DecoderSteps
-from fairseq_rnnsearch.network import EncodedSource
+from fairseq_rnnsearch.network import EncodedSource, EncoderOut
 from fairseq_rnnsearch.network.decoder import Positions
 from fairseq_rnnsearch.network.embedded_words import embed_words
 from fairseq_rnnsearch.paper.equations import AlignmentModel
@@ -65,7 +65,7 @@ class ForesightDecoder(RNNSearchDecoder):
         self.alignment_model.of_words = iter(of_words.unbind())
         return super().positions(previous, source)
 
-    def steps(self, source: EncodedSource, sentences: Tensor) -> DecoderSteps:
+    def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
         """Refuse to search.
 
         Raises:
