@@ -84,10 +84,6 @@ def test_rows_with_all_weight_on_one_position_stay_finite():
     assert_close(left[0, 2], torch.tensor([0.5, 0.0, 0.5, 0.0]))  # without the one with all of it
     assert left[1, 1].tolist() == [0, 0, 0, 0]
     assert_close(left[:, 0], alpha)
-    alpha, padding = torch.tensor([[0.5, 0.3, 0.2]]), torch.zeros(1, 3, dtype=torch.bool)
-    left = forced_scoring.weights_without_each(alpha, padding, torch.tensor([[2, 0, 1]]))[0]
-    expected = torch.tensor([[0.5, 0.3, 0.2], [5 / 7, 0, 2 / 7], [1, 0, 0], [0, 0, 0]])
-    assert_close(left, expected)
 
 
 def test_pieces_become_words_by_sums():

@@ -186,11 +186,10 @@ class Decoder(RunByBackend):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         target: Tensor,
-        ranks: Tensor | None = None,
     ) -> Tensor | None:
         """See ``forced_scoring.leave_one_out``; target words are padded on the right."""
         source = encoder_out.by_row()
-        return forced_scoring.leave_one_out(self, prev_output_tokens, source, target, ranks)
+        return forced_scoring.leave_one_out(self, prev_output_tokens, source, target)
 
     @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:

@@ -52,7 +52,6 @@ def leave_one_out(
     previous: Tensor,
     source: EncodedSource,
     words: Tensor,
-    ranks: Tensor | None = None,
 ) -> Tensor | None:
     """Score given words as ``Decoder.teacher_forced`` does, and again without each source position.
 
@@ -68,8 +67,6 @@ def leave_one_out(
     Args:
         previous, source: as for ``Decoder.teacher_forced``.
         words: ``(batch, target)``, the word at each position.
-        ranks: ``(batch, target, source)``, an order of the positions at each step: entry j is
-            then without all positions of rank 0 to j.
 
     Returns:
         ``(batch, target, 1 + source)``: log p(y_i), then log p(y_i) without position j, where
@@ -84,8 +81,7 @@ def leave_one_out(
         s_0 = decoder.initial_state(source)
         state = decoder.unit.begin(s_0.to(accurate_type(s_0.dtype)))
     for i, of_word in enumerate(positions.word_inputs):
-        ranks_i = None if ranks is None else ranks[:, i]
-        c = context(weights_without_each(positions.alignment[:, i], source.padding, ranks_i), h)
+        c = context(weights_without_each(positions.alignment[:, i], source.padding), h)
         s = positions.states[i].unsqueeze(1)
         if decoder.order == "section3":
             inputs = word_inputs[i].unsqueeze(1) + decoder.unit.context_inputs(c)
@@ -116,21 +112,17 @@ def _log_probabilities(decoder: "Decoder", t: Tensor, words: Tensor) -> Tensor:
     return torch.cat(log_p).view(shape)
 
 
-def weights_without_each(alpha: Tensor, padding: Tensor, ranks: Tensor | None = None) -> Tensor:
+def weights_without_each(alpha: Tensor, padding: Tensor) -> Tensor:
     """Return a row of weights as it is, then without each position in turn; see `leave_one_out`.
 
     Args:
-        alpha, padding, ranks: ``(batch, source)``.
+        alpha, padding: ``(batch, source)``.
 
     Returns:
         ``(batch, 1 + source, source)``; rows sum to one, or are zero where no position is left.
     """
     tiny = torch.finfo(alpha.dtype).tiny
-    numbers = torch.arange(alpha.size(1), device=alpha.device)
-    if ranks is None:
-        taken = numbers == numbers.unsqueeze(1)
-    else:
-        taken = ranks.unsqueeze(1) <= numbers.unsqueeze(1)
+    taken = torch.eye(alpha.size(1), dtype=torch.bool, device=alpha.device)
     taken = nn.functional.pad(taken, (0, 0, 1, 0))
     left = alpha.clamp(min=tiny).masked_fill(padding, 0).unsqueeze(1).masked_fill(taken, 0)
     return nn.functional.normalize(left, p=1, dim=-1, eps=tiny)
