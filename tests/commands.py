@@ -24,9 +24,8 @@ from types import ModuleType
 from typing import BinaryIO
 from unittest import mock
 
-from launchpad import (  # noqa: F401
+from launchpad import (
     BEGUN,
-    ERROR,
     QUIET,
     ROOT,
     SCRIPTS,

@@ -202,13 +202,6 @@ def test_rnnencdec_translates_and_says_that_it_has_no_alignment():
 # --- mistakes ---------------------------------------------------------------------------------
 
 
-def test_a_folder_with_other_words_than_the_training_s(learned, tmp_path):
-    for language, words in (("en", "a 1\n"), ("fr", "a 1\nb 1\n")):
-        (tmp_path / f"dict.{language}.txt").write_text(words)
-    with pytest.raises(UserError, match=r"has 5 symbols .*, but the checkpoint was trained with"):
-        load(learned.checkpoint, tmp_path, source_lang="en", target_lang="fr")
-
-
 def test_a_folder_means_its_best_checkpoint_if_there_is_one(learned, tmp_path):
     best = learned.folder / "checkpoint_best.pt"
     for given in (learned.folder, best.parent.parent):  # the work folder has it one deeper
@@ -328,9 +321,7 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
         np.testing.assert_allclose(json.loads(line)["weights"], pair.weights, atol=1e-5)
     texts = [(out / f"{side}.tok").read_text() for side in ("source", "target")]
     assert texts == ["".join(f"{pair[side]}\n" for pair in test_pairs) for side in (0, 1)]
-    assert "<title>Alignments of source and target, en → fr</title>" in (
-        (out / "index.html").read_text()
-    )
+    assert (out / "index.html").exists()
 
 
 def test_both_directions_are_symmetrised_in_one_command(learned, tmp_path, capsys):

@@ -72,42 +72,37 @@ def run(command, folder, files, *further):
     main([command, *(f"--{option}={folder / file}" for option, file in files.items()), *further])
 
 
-@pytest.fixture
-def files(tmp_path):
+def test_command(tmp_path):
     write(tmp_path, s=SOURCE, t=TARGET, links=LINKS)
-    return tmp_path
-
-
-def test_command(files):
     given = {"source": "s", "target": "t", "alignments": "links", "out": "out"}
-    run("dictionary", files, given)
-    lines = (files / "out").read_text(encoding="utf-8").splitlines()
+    run("dictionary", tmp_path, given)
+    lines = (tmp_path / "out").read_text(encoding="utf-8").splitlines()
     assert dict(line.split() for line in lines) == FOUND
 
 
-def test_replace_command(files):
+def test_replace_command(tmp_path):
     """The second translation has no alignment because it needs none."""
-    write(files, s=["a b", "c d"], t=["x <unk>", "y z"], d=["b B", "a A"])
+    write(tmp_path, s=["a b", "c d"], t=["x <unk>", "y z"], d=["b B", "a A"])
     weights = [[0.1, 0.8, 0.1], [0.2, 0.3, 0.5], [0, 0, 1]]
     alignment = Alignment(("a", "<unk>", "</s>"), ("x", "<unk>", "</s>"), weights)
-    write_gallery(files, [alignment], ("jsonl",))
+    write_gallery(tmp_path, [alignment], ("jsonl",))
     given = {"source": "s", "translations": "t", "alignments": "alignments.jsonl", "out": "out"}
-    for further, word in ((), "b"), ((f"--dictionary={files / 'd'}",), "B"):
-        run("replace-unk", files, given, *further)
-        assert (files / "out").read_text(encoding="utf-8") == f"x {word}\ny z\n"
-    write(files, t=["x y <unk>", "y z"])
+    for further, word in ((), "b"), ((f"--dictionary={tmp_path / 'd'}",), "B"):
+        run("replace-unk", tmp_path, given, *further)
+        assert (tmp_path / "out").read_text(encoding="utf-8") == f"x {word}\ny z\n"
+    write(tmp_path, t=["x y <unk>", "y z"])
     with pytest.raises(ValueError, match="shorter"):
-        run("replace-unk", files, given | {"out": "other"})
-    assert not (files / "other").exists()
+        run("replace-unk", tmp_path, given | {"out": "other"})
+    assert not (tmp_path / "other").exists()
 
 
-def test_sentences_without_unknown_words(files, capsys):
+def test_sentences_without_unknown_words(tmp_path, capsys):
     texts = {"t.en": ["a b", "a q", "b a"], "t.fr": ["x", "x", "r"]}
-    write(files, **texts, en=["a 2", "b 1"], fr=["x 3"])
+    write(tmp_path, **texts, en=["a 2", "b 1"], fr=["x 3"])
     options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "known"}
-    (files / "known").mkdir()
-    run("no-unk", files, options | {"target-dictionary": "fr"})
-    assert [(files / "known" / name).read_text() for name in ("text.en", "text.fr")] == [
+    (tmp_path / "known").mkdir()
+    run("no-unk", tmp_path, options | {"target-dictionary": "fr"})
+    assert [(tmp_path / "known" / name).read_text() for name in ("text.en", "text.fr")] == [
         *("a b\n", "x\n")
     ]
     assert "1 of 3 sentence pairs" in capsys.readouterr().out
