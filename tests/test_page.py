@@ -103,7 +103,6 @@ def test_nothing_is_fetched_and_words_are_data(tmp_path):
     *_, sentence = json.loads(elements.scripts[0])["sentences"]
     assert sentence["source"] == sentence["target"] == list(HOSTILE)
     assert "<title>&lt;/title&gt;&lt;script&gt;&amp;&#34;&#39;</title>" in page
-    assert written(tmp_path, [*ALIGNMENTS, HOSTILE_ALIGNMENT], title=TITLE).read_text() == page
 
 
 def test_stored_numbers(tmp_path):

@@ -136,8 +136,6 @@ def test_text_is_prepared_as_the_folder_says(learned, tmp_path):
         shutil.copy(learned.corpus.data / name, tmp_path)
     settings = {"tokenizer": "moses", "lowercase": True}
     (tmp_path / "preprocessing.json").write_text(json.dumps({"en": settings, "fr": settings}))
-    with pytest.raises(UserError, match="name the languages"):
-        load(learned.checkpoint, tmp_path)  # neither the checkpoint nor the folder has them
     model = load(learned.checkpoint, tmp_path, source_lang="en", target_lang="fr")
     translation = model.translate("Red HOUSE Bird")
     assert (translation.text, translation.source) == ("maison rouge oiseau", "Red HOUSE Bird")
@@ -219,8 +217,6 @@ def test_the_data_are_found_beside_a_checkpoint_that_was_moved(learned, tmp_path
     work = tmp_path / "work"  # as wmt14_en_fr lays it out
     (work / "trained-words/checkpoints/RNNsearch-50").mkdir(parents=True)
     torch.save(state, work / "trained-words/checkpoints/RNNsearch-50/checkpoint_best.pt")
-    with pytest.raises(UserError, match=r"'/gone/data-words', which is neither .*--data DIR"):
-        load(work)
     shutil.copytree(learned.corpus.data, work / "data-words")
     assert load(work).translate("red house").text == "maison rouge"
 
