@@ -76,9 +76,6 @@ class OnDevice(torch.Tensor):
     def __init__(self, real, requires_grad=False):
         self.numbers = real
 
-    def __repr__(self):
-        return f"OnDevice({self.numbers})"
-
     @classmethod
     def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
         return _run(function, args, kwargs or {})
@@ -91,20 +88,11 @@ class OnDevice(torch.Tensor):
     def new_tensor(self, data, dtype=None, **_):
         return OnDevice(torch.tensor(data, dtype=dtype or self.dtype))
 
-    def __getitem__(self, index):
-        return super().__getitem__(self._sent(index))
-
     def __setitem__(self, index, value):
         if isinstance(value, int | float):  # CUDA takes it along with the launch
             self[index].fill_(value)
         else:
-            super().__setitem__(self._sent(index), value)
-
-    @staticmethod
-    def _sent(index):
-        if not isinstance(index, list):
-            return index
-        return OnDevice(torch.tensor(index, dtype=torch.long))
+            super().__setitem__(index, value)
 
 
 def _is_device(device):
