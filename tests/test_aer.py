@@ -208,20 +208,11 @@ def published(e2f, f2e, source_words, target_words):
 
 
 def random_directions(generator):
-    """Draw sizes and two sets of links: any at all, or one for each word as models give them."""
+    """Draw sizes and two sets of links."""
     source_words, target_words = generator.randint(1, 9), generator.randint(1, 9)
-    if generator.random() < 0.5:
-        share = generator.choice((0.1, 0.3, 0.6))
-        grid = [(f, e) for f in range(source_words) for e in range(target_words)]
-        e2f, f2e = ({link for link in grid if generator.random() < share} for _ in range(2))
-        return source_words, target_words, e2f, f2e
-
-    def near(word, words, others):
-        choice = round(word * others / words) + generator.randint(-2, 2)
-        return min(max(choice, 0), others - 1)
-
-    e2f = {(near(e, target_words, source_words), e) for e in range(target_words)}
-    f2e = {(f, near(f, source_words, target_words)) for f in range(source_words)}
+    share = generator.choice((0.1, 0.3, 0.6))
+    grid = [(f, e) for f in range(source_words) for e in range(target_words)]
+    e2f, f2e = ({link for link in grid if generator.random() < share} for _ in range(2))
     return source_words, target_words, e2f, f2e
 
 

@@ -42,16 +42,6 @@ def test_python_scripts_find_what_they_import(script):
     assert "usage: " in call(script, "--help").ok().out
 
 
-def test_files_lie_where_the_readme_says():
-    """Seen from the repository, or from the folder of the recipes."""
-    text = (RECIPES / "README.md").read_text()
-    named = set(re.findall(r"[\w./-]+\.(?:sh|py|toml|sbatch)\b", text)) | {"RESULTS.md"}
-    assert len(named) > 15
-    assert not {
-        file for file in named if not (ROOT / file).exists() and not (RECIPES / file).exists()
-    }
-
-
 def test_recipes_run_no_module_of_the_current_folder():
     """Without -P, Python looks there first: an importlib.py beside a corpus would be run."""
     for script in [*RECIPES.rglob("*.sh"), *RECIPES.rglob("*.sbatch")]:

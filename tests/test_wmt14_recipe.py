@@ -11,8 +11,6 @@ import pytest
 from commands import SCRIPTS, run_process
 from wmt14 import DOMAINS, RECIPE, corpus, make_archives, sentences, serving
 
-from fairseq_rnnsearch.text.plain_text import PlainText
-
 LANGUAGES = ("en", "fr")
 COMMANDS = "fairseq-preprocess", "fairseq-train", "fairseq-generate", "subword-nmt"
 SHORTLIST = 12
@@ -125,13 +123,7 @@ def unbroken(archives, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_every_part_of_the_result(unbroken):
-    for name in DOMAINS:
-        found = [unbroken.text(f"tokens/{name}/text.{ln}") for ln in LANGUAGES]
-        assert len(found[0]) == len(found[1]) == 42  # of 45: empty, too long, too different
-        plain = [PlainText(ln, "moses") for ln in LANGUAGES]
-        for side, lines in enumerate(corpus(name)):
-            assert found[side][:40] == [" ".join(plain[side].tokens(ln)) for ln in lines[:40]]
+def test_the_test_sets_of_the_result(unbroken):
     for split, names in {
         "valid": ("newstest2012", "newstest2013"),
         "test-newstest2014": ["newstest2014"],
