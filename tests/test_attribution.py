@@ -102,7 +102,7 @@ def packaged():
 SENTENCES = ["I have two dogs.", "", "Where is the station?"]
 
 
-def test_translating_and_aligning_agree(packaged, tmp_path):
+def test_translating_and_aligning_agree(packaged):
     translated = packaged.translate(SENTENCES, beam=2, attribution=True, pieces="keep")
     texts = [one.text for one in translated]
     aligned = packaged.align(SENTENCES, texts, attribution=True, pieces="keep", batch_size=1)

@@ -161,7 +161,7 @@ def test_a_notebook_shows_text_and_heatmap(model):
     assert page.count("<iframe") == 1
 
 
-def test_the_other_hypotheses_and_the_probability_of_each_word(learned, model):
+def test_the_other_hypotheses_and_the_probability_of_each_word(model):
     found = model.translate("red house", beam=4)
     assert found.nbest[0] is found and len(found.nbest) == 4
     scores = [one.score for one in found.nbest]
