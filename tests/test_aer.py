@@ -126,7 +126,7 @@ def some_counts(sentences):
 
 
 def test_interval_is_that_of_a_bootstrap_in_plain_loops():
-    counts = [*some_counts(60), *10 * [NO_LINKS]]
+    counts = some_counts(60)
     generator = random.Random(5)
     rates = []
     for _ in range(4000):
@@ -136,6 +136,13 @@ def test_interval_is_that_of_a_bootstrap_in_plain_loops():
     expected = np.percentile(rates, [2.5, 97.5])
     assert expected[1] - expected[0] > 0.05  # the tolerance below is a small part of it
     assert bootstrap_interval(counts, 4000, seed=1) == pytest.approx(expected, abs=0.004)
+
+
+def test_sentences_without_links_widen_the_interval():
+    counts = some_counts(10)
+    low, high = bootstrap_interval(counts, 2000, seed=1)
+    padded = bootstrap_interval([*10 * [NO_LINKS], *counts, *10 * [NO_LINKS]], 2000, seed=1)
+    assert padded[0] < low and high < padded[1]
 
 
 # --- symmetrisation -------------------------------------------------------------------------------
