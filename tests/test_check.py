@@ -150,6 +150,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.slow
 def test_planted_pairs_are_named():
     """Of 40 pairs 3 cannot be told: the numbers are those of one of the two alone."""
     named = {pair: check(planted(*pair)["Model"], framework="torch") for pair in PAIRS}

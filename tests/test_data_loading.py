@@ -48,9 +48,10 @@ gc.collect()  # closes the queues to the processes before they are told to end
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "program",
-    [FINISHED + UNFINISHED, pytest.param(UNFINISHED + COLLECTED, marks=pytest.mark.slow)],
+    [FINISHED + UNFINISHED, UNFINISHED + COLLECTED],
     ids=["all, then one", "one, collected"],
 )
 def test_processes_end_with_the_last_batch_and_with_the_program(program):

@@ -97,6 +97,7 @@ def test_no_debugging_and_no_deprecations(learned, barely_trained, translated):
     assert learned.training.err == ""  # the log goes to standard output
 
 
+@pytest.mark.slow
 def test_installed_commands_do_what_the_warm_ones_do(barely_trained, translated, tmp_path):
     """Three commands as users start them; all other tests begin in a warm process."""
     text, data = barely_trained.corpus.text, barely_trained.corpus.data

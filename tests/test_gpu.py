@@ -201,6 +201,7 @@ def without_times(logged):
     return {key: value for key, value in logged.items() if key not in ("ups", "wps", "train_wall")}
 
 
+@pytest.mark.slow
 def test_the_trainer_waits_once_a_log_interval(tmp_path):
     model, waits = lively(), []
     there = copy.deepcopy(model)

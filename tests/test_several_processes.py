@@ -101,6 +101,7 @@ def two_unbroken(launchpad, small_corpus, tmp_path_factory):
     return folder
 
 
+@pytest.mark.slow
 def test_four_processes_are_one_that_takes_four_batches(launchpad, small_corpus, tmp_path):
     """Eleven batches: the third update has two processes without a batch, one with a short one."""
     watches = Watch(tmp_path / "watch4"), Watch(tmp_path / "watch1")

@@ -194,6 +194,7 @@ def test_any_module_can_be_imported_first(part):
     assert printed(FIRST, *(name for name in names if name not in triton)) == []
 
 
+@pytest.mark.slow
 def test_who_asks_whether_there_is_fairseq_still_gets_the_parts():
     assert ran(ASKED).stdout == "True\n"
 

@@ -460,6 +460,7 @@ def test_each_epoch_reads_its_copy_and_the_last_ones_every_merge(tmp_path, given
     assert found.folders() == [data / copy if copy else data for copy in EPOCHS[given]]
 
 
+@pytest.mark.slow
 def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp_path):
     lines = [f"{word} {word[::-1]}" for word in ("station", "nation", "ratio", "notation")] * 20
     text = "\n".join(lines) + "\n"

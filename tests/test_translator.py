@@ -235,6 +235,7 @@ OPTIONS = (  # of a thread's calls; the last but one asks another model, the las
 )
 
 
+@pytest.mark.slow
 def test_threads_keep_their_options_and_their_models_apart(learned, learned_shortlist, monkeypatch):
     """Each call waits for all others between its options and its search.
 

@@ -162,6 +162,7 @@ def test_killed_in_every_stage_and_resumed(unbroken, archives, tmp_path):
     assert recipe.made() == unbroken.made()
 
 
+@pytest.mark.slow
 def test_text_of_ones_own(tmp_path, archives):
     for name, lines in {"a": corpus("un"), "v": sentences(DOMAINS["un"], "v", 5)}.items():
         for language, side in zip(LANGUAGES, lines, strict=True):
