@@ -252,10 +252,7 @@ class Translator:
         targets: list[list[str]] | None,
         batch_size: int,
     ) -> list[list[dict]]:
-        """Return the hypotheses of `decode` for each sentence, best first.
-
-        Calls share the models and their settings, so nothing is written to these.
-        """
+        """Return each sentence's hypotheses, best first; calls share the models unchanged."""
         pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
         beams: list[list[dict]] = [[]] * len(sources)
         for sample in self._batches(sources, targets, batch_size):
