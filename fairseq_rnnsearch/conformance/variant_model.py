@@ -239,12 +239,12 @@ class VariantModel:
         r = _sigmoid(inputs[1] + h @ p[f"U_r{side}"].T)
         U, b, reset = p[f"U{side}"].T, p[f"b{side}"], self.choice[f"{place}_reset"]
         recurrent = {
-            "before": (r * h) @ U + b,
-            "never": h @ U + b,
-            "after": r * (h @ U) + b,
-            "after with bias": r * (h @ U + b),
-            "after with both biases": r * (h @ U + b) + b,
-        }[reset]
+            "before": lambda: (r * h) @ U + b,
+            "never": lambda: h @ U + b,
+            "after": lambda: r * (h @ U) + b,
+            "after with bias": lambda: r * (h @ U + b),
+            "after with both biases": lambda: r * (h @ U + b) + b,
+        }[reset]()
         proposed = np.tanh(inputs[2] + recurrent)
         z = {"proposed": z, "previous": 1 - z, "never": 1}[self.choice[f"{place}_update"]]
         return z * proposed + (1 - z) * h

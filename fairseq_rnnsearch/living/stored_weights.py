@@ -19,7 +19,7 @@ def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
     """Return a model's options and parameters, for JSON.
 
     Args:
-        weights: one of ``arguments.PAGE_WEIGHTS``.
+        weights: one of ``checks.PAGE_WEIGHTS``.
 
     Raises:
         UserError: if the page cannot compute the model.

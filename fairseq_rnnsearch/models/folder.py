@@ -101,7 +101,7 @@ def write_folder(
 
     Args:
         data: the folder with the training's preprocessing.json and BPE codes.
-        weights: how to store matrices, one of ``arguments.WEIGHTS``; vectors stay float32.
+        weights: how to store matrices, one of ``checks.WEIGHTS``; vectors stay float32.
         card: text of the README.md (default: one from the config).
 
     Raises:
