@@ -1,8 +1,8 @@
 "use strict";
 /*
  * The heatmap component: two sentences as words, and the matrix of weights between them, linked by
- * hovering, tapping, focus and arrow keys. It fetches nothing, and knows of no page around it; any
- * number of them can stand in one page. Its look is heatmap.css. After it comes what pages share.
+ * hovering, tapping, focus and arrow keys. It fetches nothing and does not depend on its page, where
+ * any number of them can stand. Its style is heatmap.css. What pages share follows it.
  *
  *   const view = new Heatmap(element);            // fills the empty element
  *   view.show({ source, target, weights, links, probabilities, mattered }, active);
@@ -39,12 +39,12 @@ function colourOf(value) {
   return ZERO.map((part, k) => Math.round(part + share * (end[k] - part)));
 }
 
-/** Write a number with so many decimals and a minus sign that is as wide as a plus. */
+/** Format a number with a fixed number of decimals and a minus sign as wide as a plus. */
 const figures = (value, decimals) => (Number.isNaN(value) ? "NaN"
   : value.toFixed(decimals).replace(/^-(?=.*[1-9])/, "−").replace("-", ""));
 const three = (value) => figures(value, 3);
 
-/** Keep the direction of a word from turning the text around it. */
+/** Isolate a word's direction from the text around it. */
 const isolated = (text) => `\u2068${text}\u2069`;
 
 /** Make a word safe to stand in the text of an SVG, and valid XML. */
@@ -205,7 +205,7 @@ class Heatmap {
       .filter(Boolean).join(" ");
   }
 
-  /** Whether what mattered is drawn; weights are where it is not known. */
+  /** Whether what mattered is drawn; if it is unknown, weights are. */
   get #isSigned() {
     return this.#mode === "mattered" && Boolean(this.#sentence.mattered);
   }
@@ -315,13 +315,13 @@ class Heatmap {
     const { matrix } = this.#parts, { source, target } = this.#sentence;
     const empty = !source.length || !target.length;
     matrix.setAttribute("aria-label", empty ? "nothing to draw"
-      : `${target.length} rows of the target by ${source.length} columns of the source;`
-        + " arrow keys move from cell to cell");
+      : `${target.length} target rows by ${source.length} source columns;`
+        + " arrow keys move between cells");
     this.#root.classList.toggle("light", this.#isLight);
     this.#root.classList.toggle("signed", this.#isSigned);
     this.#picture = null;
     if (empty) {
-      matrix.textContent = "One of the two sentences has no words: there is nothing to draw.";
+      matrix.textContent = "Nothing to draw: one of the sentences is empty.";
     } else {
       const space = { width: matrix.clientWidth - 8, height: 0.6 * innerHeight };
       this.#picture = this.draw("currentColor", "", this.#grows ? space : null);
@@ -386,12 +386,12 @@ class Heatmap {
       : this.#spoken(partners, own, other);
   }
 
-  /** Tell whether a number is too small to be written. */
+  /** Tell whether a number is too small to be shown. */
   #isSmall(value) {
     return Math.abs(value) < (this.#isSigned ? 0.05 : 0.005);
   }
 
-  /** Write a number so short that it fits into a cell. */
+  /** Format a number to fit into a cell. */
   #short(value) {
     return figures(value, this.#isSigned ? 1 : 2).replace(/^(−?)0/, "$1");
   }
@@ -488,7 +488,7 @@ class Heatmap {
     this.#activate(focused ? { [focused.dataset.side]: Number(focused.dataset.index) } : null);
   }
 
-  /** Let arrow keys walk through the words of a sentence; only one can have the focus. */
+  /** Let arrow keys move through the words of a sentence, one of which can have the focus. */
   #followWords(side) {
     const words = this.#parts[side];
     words.addEventListener("focusin", ({ target: word }) => {
@@ -507,7 +507,7 @@ class Heatmap {
     });
   }
 
-  /** Let arrow keys walk from cell to cell. */
+  /** Let arrow keys move between cells. */
   #followMatrix() {
     const { matrix } = this.#parts;
     matrix.addEventListener("focusin", () => {
@@ -550,7 +550,7 @@ at("theme")?.addEventListener("click", () => {
 });
 followSystem();
 
-/** Hand a file to the reader. */
+/** Offer a file as a download. */
 function download(blob, name) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -559,13 +559,13 @@ function download(blob, name) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
 
-/** Return the file of a picture that Heatmap.draw() has made, as "svg" or "png". */
+/** Return a picture from Heatmap.draw() as a file, "svg" or "png". */
 async function fileOf({ text, width, height }, kind) {
   if (kind === "svg") return new Blob([text], { type: "image/svg+xml" });
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
-  // phones allow no more dots, and browsers no longer sides
+  // phones allow no more pixels, and browsers no longer sides
   const scale = Math.min(3, Math.sqrt(16e6 / (width * height)), 16000 / Math.max(width, height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.floor(width * scale);

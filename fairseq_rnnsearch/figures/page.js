@@ -5,7 +5,7 @@ let chosen = -1; // the index of the sentence that is shown; -1 until there is o
 let sentence; // that sentence
 const view = new Heatmap(at("heatmap"), undefined, true);
 
-/** Show the sentence's links, and allow only what can be done with it. */
+/** Show the sentence's links, and disable buttons that would do nothing. */
 function showLinks() {
   const links = view.pharaoh();
   at("pharaoh").textContent = links;
@@ -26,8 +26,8 @@ const KEYS = {
 const wordsOf = (sentence, side) => sentence[side].slice(0, wordCount(sentence[side]));
 
 /**
- * Drop what does not matter in a search: case, accents, and spaces, so that a sentence is found as
- * people write it, although "J'ai" may be two words.
+ * Remove what a search ignores: case, accents and spaces. Without spaces, it finds "J'ai" even if
+ * that is two tokens.
  */
 const plain = (text) => text.normalize("NFD").replace(/[\p{M}\s]/gu, "").toLowerCase();
 const texts = data.sentences.map(
@@ -36,7 +36,7 @@ const texts = data.sentences.map(
 const lengths = (sentence) =>
   SIDES.map((side) => wordCount(sentence[side])).join(" → ") + " words";
 
-/** Say what is known of a sentence, each number with its meaning. */
+/** Show a sentence's lengths and statistics, each number with its meaning. */
 function showFacts() {
   at("lengths").textContent = lengths(sentence);
   at("facts").replaceChildren(...STATISTICS.filter((name) => sentence[name] !== null)
@@ -88,7 +88,7 @@ function showPlace() {
   else {
     at("list").setAttribute("aria-activedescendant", items[chosen].id);
     const list = at("list"), box = list.getBoundingClientRect();
-    const item = items[chosen].getBoundingClientRect(); // the list scrolls, and never the page
+    const item = items[chosen].getBoundingClientRect(); // scroll the list, never the page
     if (item.top < box.top) list.scrollTop -= box.top - item.top;
     else if (item.bottom > box.bottom) list.scrollTop += item.bottom - box.bottom;
   }
@@ -144,7 +144,7 @@ at("next").addEventListener("click", () => choose(visible[visible.indexOf(chosen
 for (const radio of document.querySelectorAll("[name=mode]")) {
   radio.addEventListener("change", () => {
     view.set({ mode: radio.value });
-    at("legend").hidden = at("invert").hidden = radio.value === "mattered"; // which has its own
+    at("legend").hidden = at("invert").hidden = radio.value === "mattered"; // it has its own
   });
 }
 at("inverted").addEventListener("change", ({ target: box }) => {
@@ -170,7 +170,7 @@ at("copy").addEventListener("click", async () => {
   const line = view.pharaoh();
   try {
     await navigator.clipboard.writeText(line);
-  } catch { // not every browser allows it to a page on disk
+  } catch { // some browsers forbid it to a page on disk
     getSelection().selectAllChildren(at("pharaoh"));
     document.execCommand("copy");
   }
@@ -202,6 +202,6 @@ for (const option of at("sort").options) {
 const wanted = linked();
 if (!follow()) {
   arrange();
-  if (wanted !== null) at("count").textContent += `; there is no sentence ${wanted}`;
+  if (wanted !== null) at("count").textContent += `; no sentence ${wanted}`;
 }
 addEventListener("hashchange", follow);

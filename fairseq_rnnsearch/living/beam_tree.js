@@ -1,7 +1,7 @@
 /*
- * The words that a beam has held, as a tree from left to right. Those of the translation are set
- * off, and the search goes on from the one that is chosen. Beside each word stands the score by
- * which the beam is chosen: the log-probability to base 2 of all words up to it.
+ * The words that the beam kept, as a tree from left to right; those of the translation stand out.
+ * Choosing a word continues the search from it. Beside each word stands the score by which the beam
+ * is chosen: the base-2 log-probability of all words up to and including it.
  */
 const COLUMN = 150, ROW = 24, LONGEST_IN_TREE = 12; // in pixels; in letters
 
@@ -24,7 +24,7 @@ function placed(tree) {
   return { places, rows: row + 1 };
 }
 
-/** Fill an element with a tree; `chosen` is called with the tokens up to the one that is chosen. */
+/** Fill an element with a tree; `chosen` is called with the tokens up to the chosen word. */
 function drawTree(element, tree, chosen) {
   const { places, rows } = placed(tree);
   const wide = (Math.max(...places.map(({ column }) => column)) + 1) * COLUMN, high = rows * ROW;
@@ -53,7 +53,7 @@ function drawTree(element, tree, chosen) {
     const scored = figures(score, 2);
     text.append(svgElement("tspan", { class: "score" }, ` ${scored}`)); // a gap could not be clicked
     const likely = `${shown(token)}, probability ${probability.toFixed(3)}`;
-    text.append(svgElement("title", {}, `${likely}; score of all words up to it ${scored}`));
+    text.append(svgElement("title", {}, `${likely}; cumulative score ${scored}`));
     const choose = () => chosen(tokensTo(number));
     text.addEventListener("click", choose);
     text.addEventListener("keydown", (event) => {

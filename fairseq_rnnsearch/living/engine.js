@@ -1,8 +1,8 @@
 "use strict";
 /*
- * What the page asks of its models, and the answers, in the terms of `load()` and its results.
+ * Answers the page's requests, in the terms of `load()` and its results.
  *
- * Runs in a worker that the page makes from its own text, and in Node. Target positions are counted
+ * Runs in Node, and in a worker that the page makes from its own text. Target positions are counted
  * in the model's steps, which are subword pieces where it has them; `words` and `rows` of the
  * options `touched` name such positions.
  */
@@ -110,7 +110,7 @@ class Engine {
       throw new RangeError(`beam ${beam}: must be a whole number from 1 to 12`);
     }
     const { network, pieces, sentence } = this.begin(text, options);
-    if (pieces.length === 1) { // no words, and so none in any translation
+    if (pieces.length === 1) { // no words, hence an empty translation
       return { ...this.force(text, "", options), isCut: false, nbest: [], tree: [] };
     }
     const { hypotheses, nodes } = beamSearch(network, sentence, {
@@ -120,7 +120,7 @@ class Engine {
       touched: this.touched(options, pieces.length),
     });
     const [best] = hypotheses;
-    if (!best) throw new RangeError("no translation can have these words: one is never chosen");
+    if (!best) throw new RangeError("no translation can contain these words: one is never chosen");
     const nbest = hypotheses.map((one) => ({
       text: this.targetText.text(this.tokens(one).slice(0, -1)), score: one.score / Math.LN2,
     }));
@@ -135,7 +135,7 @@ class Engine {
     return { ...this.answer(pieces, best, nbest[0].text), isCut, nbest, tree };
   }
 
-  /** Score a given translation, and show what the model looks at on the way. */
+  /** Score a given translation, with the weights of each step. */
   force(text, translation, options = {}) {
     const { network, pieces, sentence } = this.begin(text, options);
     const target = this.target.sentence(this.targetText.tokens(translation));
@@ -148,7 +148,7 @@ class Engine {
    */
   step(text, tokens, i, options = {}) {
     const { network, target, follow } = this.given(text, tokens, options);
-    if (!(i in tokens)) throw new RangeError(`step ${i}: there are ${tokens.length}, from 0`);
+    if (!(i in tokens)) throw new RangeError(`step ${i}: must be from 0 to ${tokens.length - 1}`);
     let seen;
     follow((at, looked) => {
       if (at === i) seen = looked;
@@ -191,13 +191,14 @@ class Engine {
   }
 
   network(model) {
-    if (!this.models[model]) throw new RangeError(`model ${model}: there are ${this.models.length}`);
+    const last = this.models.length - 1;
+    if (!this.models[model]) throw new RangeError(`model ${model}: must be from 0 to ${last}`);
     const { tensors, options, limit } = this.models[model];
     return this.networks[model]
       ??= new Network(new Parameters(tensors, new Products(this.plain)), options, limit);
   }
 
-  /** Make a model's network now, so that its first answer comes as fast as the others. */
+  /** Build a model's network now, so that its first answer is as fast as the others. */
   prepare(model) {
     this.network(model);
   }
@@ -209,7 +210,7 @@ class Engine {
     return { network, pieces: [...tokens, END], sentence: this.source.sentence(tokens) };
   }
 
-  /** Return what was touched, with numbers for tokens. */
+  /** Return the reader's changes, with numbers for tokens. */
   touched({ prefix = "", words: chosen = {}, rows = {} }, positions) {
     const given = { ...this.targetText.tokens(prefix), ...chosen };
     const numbers = Object.entries(given).map(([i, token]) => [i, this.stepNumber(token)]);
@@ -220,7 +221,7 @@ class Engine {
     return { words: Object.fromEntries(numbers), rows };
   }
 
-  /** Return the number of a token that a step may choose, special ones too. */
+  /** Return the number of a token, special or not, that a step may choose. */
   stepNumber(token) {
     const number = this.target.numbers.get(token);
     if (number === undefined) throw new RangeError(`${token} is not in the target dictionary`);

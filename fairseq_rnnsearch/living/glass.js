@@ -1,24 +1,24 @@
 /*
- * One step under the glass: the paper's equations in the order in which this model takes them, each
- * with its live values. A vector is a strip of colour, with the number under the pointer.
+ * One step: the paper's equations with their values, in the order in which this model computes them.
+ * A vector is a strip of colours; point at a number to read it.
  */
 const ORDERS = {
-  program: "the order of the authors' program: s_i is made after the word, and reads y_i",
-  appendix: "the order of appendix A.2.2: the word is read from s_{i−1}, and s_i reads y_{i−1}",
-  section3: "the order of section 3.1: s_i reads y_{i−1}, and the word is read from s_i",
+  program: "the authors' program: the word is predicted from s_{i−1}, and s_i reads y_i",
+  appendix: "appendix A.2.2: the word is predicted from s_{i−1}, and s_i reads y_{i−1}",
+  section3: "section 3.1: s_i reads y_{i−1}, and the word is predicted from s_i",
 };
 
-/** Return an equation such as "s_i = f(s_{i−1})" with its indices set low. */
+/** Return an equation such as "s_i = f(s_{i−1})" with subscripts. */
 function typeset(equation) {
   return equation.split(/_(\{[^}]*\}|\p{L})/u).map((part, k) =>
     (k % 2 ? create("sub", { textContent: part.replace(/[{}]/g, "") }) : part));
 }
 
 /**
- * Return a vector as a strip of colour: its numbers side by side, or in pairs above each other.
+ * Return a vector as a strip of colours: its numbers side by side, or pairs above each other.
  *
- * `say` makes the text for a place, or for the column of a pair. Colours end at the largest number,
- * or at 0 and 1 for a gate.
+ * `say` returns the text for a number, or for a pair. The colour scale ends at the largest absolute
+ * value, or for a gate at 1.
  */
 function colourStrip(values, name, say, { rows = 1, isGate = false } = {}) {
   const columns = values.length / rows;
@@ -99,7 +99,7 @@ function update({ order, update: values }) {
 function output({ order, sum, t, likeliest, chosen }) {
   const state = order === "section3" ? "s_i" : "s_{i−1}";
   const pair = (j) => `pair ${j + 1}: ${three(sum[2 * j])} and ${three(sum[2 * j + 1])}, `
-    + `the larger is ${three(t[j])}`;
+    + `maximum ${three(t[j])}`;
   const words = likeliest.map(([token, probability]) => {
     const one = create("li", { className: token === chosen ? "chosen" : "" },
       create("span", { textContent: shown(token) }),
@@ -111,7 +111,7 @@ function output({ order, sum, t, likeliest, chosen }) {
     line(`t̃_i = U_o ${state} + V_o e(y_{i−1}) + C_o c_i + b`,
       colourStrip(sum, "maxout pairs", pair, { rows: 2 })),
     vector("t_{ij} = max(t̃_{i,2j−1}, t̃_{i,2j})", t, "maxout"),
-    line("p(y_i) = softmax(W_o t_i + b_o), the ten likeliest words",
+    line("p(y_i) = softmax(W_o t_i + b_o), the ten most likely words",
       create("ol", { className: "likeliest", lang: facts.languages[1] }, ...words)),
   ];
 }
@@ -121,7 +121,7 @@ function looking(values, words, isMoved) {
   if (!values.alpha) {
     return [vector("c_i = the last forward state, at every step", values.c, "context")];
   }
-  const weights = isMoved ? "α_{ij} as they were moved by hand"
+  const weights = isMoved ? "α_{ij} set by hand"
     : "α_{ij} = exp e_{ij} / Σ_k exp e_{ik}";
   return [
     line(`e_{ij} = v_a · tanh(W_a s_{i−1} + U_a h_j)\n${weights}`, attention(values, words)),
@@ -129,7 +129,7 @@ function looking(values, words, isMoved) {
   ];
 }
 
-/** The step that is looked at, of which view. */
+/** The inspected step, and its view. */
 const glass = {
   view: null,
   step: 0,
@@ -142,19 +142,19 @@ const glass = {
     this.step = Math.max(0, Math.min(last, this.step));
     const values = await rnnsearch.step(
       view.asked, answer.pieces, this.step, { model: number, rows });
-    if (answer !== view.answer) return; // another sentence meanwhile, which has its own refresh
+    if (answer !== view.answer) return; // the sentence has changed, and has its own refresh
     const word = shownPiece(values.chosen);
     at("glass-name").textContent = `${name}, step ${this.step + 1} of ${last + 1}: ${word}`;
     at("before").disabled = this.step === 0;
     at("after").disabled = this.step === last;
-    const before = values.previous === null ? "none yet: e(y) is zero"
+    const before = values.previous === null ? "none yet; its embedding is zero"
       : shownPiece(values.previous);
     const [making, reading] = [update(values), output(values)];
     at("equations").replaceChildren(
       create("p", { className: "faint" }, ...typeset(ORDERS[values.order])),
       line("y_{i−1}", create("span", { textContent: before })),
-      vector("e(y_{i−1})", values.y, "word before"),
-      vector("s_{i−1}", values.s, "state before"),
+      vector("e(y_{i−1})", values.y, "previous word"),
+      vector("s_{i−1}", values.s, "previous state"),
       ...looking(values, answer.sourcePieces, rows[this.step] !== undefined),
       ...(values.order === "section3" ? [...making, ...reading] : [...reading, ...making]));
     const seen = at("equations").querySelector(".largest"), box = seen?.closest(".scroll");
@@ -162,7 +162,7 @@ const glass = {
   },
 };
 
-/** Put a step of a view under the glass, and show what else was likely there. */
+/** Inspect a step of a view, and show its most likely words. */
 function lookAt(view, i) {
   const step = Math.max(0, Math.min(view.answer.pieces.length - 1, i));
   Object.assign(glass, { view, step });

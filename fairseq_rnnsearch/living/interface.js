@@ -1,7 +1,7 @@
 /*
- * The page itself: the worker with the engine, a text to type into, and what all views share.
+ * The living page: the worker with the engine, the text field, and what all views share.
  *
- * Everything that a text or a model says is put into the page as text, never as markup.
+ * Output of a model and text from a reader enter the page as text, never as markup.
  */
 const facts = JSON.parse(at("facts").textContent);
 
@@ -10,7 +10,7 @@ const facts = JSON.parse(at("facts").textContent);
 const code = new Blob([at("engine").textContent, "serve(self);"], { type: "text/javascript" });
 const worker = new Worker(URL.createObjectURL(code));
 const calls = new Map();
-let broken = null; // why the engine answers no more
+let broken = null; // the error that stopped the engine
 
 /** Call a function of the engine; see engine.js. */
 function ask(call, ...given) {
@@ -34,7 +34,7 @@ worker.onerror = worker.onmessageerror = ({ message }) => {
   calls.clear();
 };
 
-/** The interface for scripts; the manual tells what the functions take and give. */
+/** The interface for scripts, which the manual documents. */
 globalThis.rnnsearch = {
   ready: ask("load", at("stored").textContent),
   sentences: (text) => ask("sentences", text),
@@ -50,22 +50,22 @@ at("stored").remove(); // the worker has it now
 
 const numbers = [...facts.models.keys()].slice(facts.isTraining ? -1 : 0);
 const views = numbers.map((number) => new ModelView(number, facts.models[number]));
-const past = []; // what was touched before: {view, sentence, touched}
+const past = []; // states for Undo: {view, sentence, touched}
 let shownSentence = 0; // the number of the sentence whose matrix is shown
 at("models").append(...views.map((view) => view.root));
 
 const LONGEST_TEXT = 2000, PATIENCE = 300; // in letters; in milliseconds
 let busy = null, isStale = false;
 
-/** Put a text into the field, as much of it as is translated. */
+/** Put a text into the field, cut to the longest that is translated. */
 function setText(text) {
   at("sentence").value = text.slice(0, LONGEST_TEXT);
 }
 
-/** Return how to translate. */
+/** Return the search options. */
 const given = () => ({ beam: Number(at("beam").value), prefix: at("prefix").value });
 
-/** Show whether what the page shows is of another text than what was asked. */
+/** Show whether the answer on the page is out of date. */
 function setBusy(isBusy) {
   at("models").ariaBusy = String(isBusy);
   if (isBusy) at("status").textContent = "translating …";
@@ -89,10 +89,10 @@ function refresh() {
         await glass.refresh();
         if (isStale) continue; // a view may have stopped before it was done
         setBusy(false);
-        const cut = text.length === LONGEST_TEXT ? `, cut after ${LONGEST_TEXT} letters` : "";
+        const cut = text.length === LONGEST_TEXT ? `, cut to ${LONGEST_TEXT} characters` : "";
         at("status").textContent = text.trim() ? `${took} ms${cut}` : "";
       } catch (error) {
-        setBusy(true); // the answer that stands there is of another text
+        setBusy(true); // the answer on the page belongs to another text
         at("status").textContent = error.message;
         at("prefix").ariaInvalid = String(Boolean(at("prefix").value));
       } finally {
@@ -106,18 +106,18 @@ function refresh() {
   return busy;
 }
 
-/** Another sentence or another beam: what was touched is forgotten. */
+/** Translate a new text, or with new options; the reader's changes are discarded. */
 function begin() {
   past.length = 0;
   for (const view of views) view.forget();
   return refresh();
 }
 
-/** Show another moment of the training. */
+/** Show another checkpoint of the training run. */
 function setMoment(number) {
   const [view] = views;
   view.number = number;
-  view.forgetChanges(); // they are of the moment before
+  view.forgetChanges(); // they belong to the previous checkpoint
   at("moment").value = number;
   at("moment-name").textContent = view.name;
 }
@@ -201,12 +201,12 @@ at("link").addEventListener("click", async () => {
   try {
     await navigator.clipboard.writeText(location.href);
     at("status").textContent = "link copied";
-  } catch { // not every browser allows it to a page on disk
-    at("status").textContent = "the link stands in the address of this page";
+  } catch { // some browsers forbid it to a page on disk
+    at("status").textContent = "not copied; the link is in the address bar";
   }
 });
 
-/** Take the text, its sentence, the beam and the step under the glass from the address. */
+/** Restore the text, its sentence, the beam and the inspected step from the address. */
 async function followAddress() {
   const named = new URLSearchParams(location.hash.slice(1)), beam = Number(named.get("beam"));
   if (beam >= 1 && beam <= 12) at("beam").value = at("beam-value").textContent = Math.round(beam);
@@ -228,7 +228,7 @@ at("large").addEventListener("click", ({ currentTarget: button }) => {
   views.forEach((view) => view.redraw());
 });
 
-/** Prepare the moments of a training between what the user asks for, before the slider comes there. */
+/** Build the networks of all checkpoints while the worker is idle, before the slider gets there. */
 async function prepareMoments() {
   for (const number of facts.isTraining ? facts.models.keys() : []) {
     await busy;

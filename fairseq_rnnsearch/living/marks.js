@@ -1,8 +1,9 @@
 "use strict";
 /*
- * Tokens as people see them, without the marks of tokenisers; for the engine and for the page.
+ * Tokens without the marks of tokenizers, for the engine and the page.
  *
- * JOINER joins a token to its neighbour (text/reversible.py), "@@" ends a piece that goes on.
+ * JOINER joins a token to its neighbour (text/reversible.py); "@@" ends a piece of a word that
+ * continues.
  */
 const JOINER = "\uffed";
 const JOINERS = new RegExp(`^${JOINER}+|${JOINER}+$`, "gu");
@@ -10,5 +11,5 @@ const JOINERS = new RegExp(`^${JOINER}+|${JOINER}+$`, "gu");
 /** Return a word without its joiners. */
 const shown = (word) => word.replace(JOINERS, "");
 
-/** Return a piece of a word without its joiners and the mark that it goes on. */
+/** Return a piece of a word without its joiners and continuation mark. */
 const shownPiece = (piece) => shown(piece.replace(/@@$/, ""));

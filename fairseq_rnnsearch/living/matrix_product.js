@@ -2,17 +2,15 @@
 /*
  * Products of a matrix with several vectors at once: y = W x, in float32.
  *
- * Nearly all of the time of a translation is spent here. All hypotheses of a beam are multiplied
- * together, so that a weight is read once for up to AT_ONCE of them. The inner loop is a small
- * WebAssembly module, matrix_product.wat, which computes four numbers at a time: browsers run it
- * some ten times as fast as the same loop in JavaScript. Without WebAssembly, or without such
- * instructions in it, the loop in JavaScript runs. The page writes the module's bytes as
- * MATRIX_PRODUCT, in base64.
+ * A translation spends nearly all its time here. All hypotheses of a beam are multiplied together:
+ * each weight is read once for up to AT_ONCE of them. The inner loop is a small WebAssembly module,
+ * matrix_product.wat, which computes four numbers at a time. It is some ten times as fast as the same
+ * loop in JavaScript, the fallback without WebAssembly or its SIMD instructions. MATRIX_PRODUCT holds the module's bytes in base64.
  */
 const AT_ONCE = 5; // vectors: the default beam; two rows of each fit into sixteen registers
 const PAGE = 65536; // bytes, the unit in which WebAssembly counts memory
 
-/** Return the compiled functions, or null where a browser does not have or allow them. */
+/** Return the compiled functions, or null if the browser lacks or forbids them. */
 function compile() {
   try {
     return new WebAssembly.Module(bytesOf(MATRIX_PRODUCT));
@@ -27,7 +25,7 @@ const upTo = (value, multiple) => Math.ceil(value / multiple) * multiple;
 
 /** Memory that matrices and the vectors of one product share. */
 class Products {
-  /** `plain` takes the loop in JavaScript even if WebAssembly would run. */
+  /** `plain` selects the loop in JavaScript even if WebAssembly is available. */
   constructor(plain = false) {
     this.used = 0;
     const compiled = plain ? null : compile();

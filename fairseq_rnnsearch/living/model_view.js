@@ -1,5 +1,5 @@
 /*
- * One model's answer for the sentence, and what a reader can change: a word, the weights of a row.
+ * One model's answer to a sentence, and what a reader can change: a word, or the weights of a row.
  * A page with two models has two of these views.
  */
 const untouched = { words: {}, rows: {} };
@@ -34,7 +34,7 @@ function placesBefore(before, after) {
 }
 
 class ModelView {
-  touchedOf = []; // by the number of a sentence; none where it is untouched
+  touchedOf = []; // by sentence number; absent where nothing was changed
   made = ""; // what the answer was made with, see madeWith
   asked = ""; // its sentence whose matrix is shown
   warnings = []; // about the text
@@ -51,7 +51,7 @@ class ModelView {
     this.hasAttention = alignment !== "none";
     this.heading = create("h2");
     this.score = create("p", {
-      className: "faint score", title: "log-probability to base 2, divided by the number of steps",
+      className: "faint score", title: "base-2 log-probability divided by the number of steps",
     });
     this.warned = create("p", { className: "warnings", role: "status" });
     const [from, to] = facts.languages;
@@ -61,13 +61,13 @@ class ModelView {
     this.target = create("div",
       { className: "words", role: "group", ariaLabel: "Translation", lang: to });
     this.choices = create("div",
-      { className: "choices", role: "group", ariaLabel: "Likeliest words" });
+      { className: "choices", role: "group", ariaLabel: "Most likely words" });
     this.matrix = create("div", { className: "view" });
     this.text = create("p", { className: "translation", dir: "auto", lang: to,
       ariaLive: "polite" });
     this.tree = create("div",
       { className: "scroll tree", role: "group", ariaLabel: "Beam", lang: to });
-    this.beam = create("details", {}, create("summary", { textContent: "What the beam has held" }),
+    this.beam = create("details", {}, create("summary", { textContent: "Beam search tree" }),
       this.tree);
     this.beam.addEventListener("toggle", () => this.showTree());
     const pair = create("div", { className: "scroll pair" }, this.source, this.lines, this.target);
@@ -82,7 +82,7 @@ class ModelView {
       new ResizeObserver(() => this.fit()).observe(this.root);
     } else {
       this.root.append(create("p", { className: "faint" },
-        "RNNencdec reads the source through one vector, and has no alignment."));
+        "RNNencdec encodes the source as one vector and has no alignment."));
     }
     this.root.append(this.beam);
   }
@@ -128,7 +128,7 @@ class ModelView {
       this.cache.set(key, await rnnsearch.translate(sentence, options));
     }
     this.answers = asked.map(({ key }) => this.cache.get(key));
-    // of sentences that are no longer there, none
+    // drop sentences that are no longer in the text
     this.cache = new Map(asked.map(({ key }, n) => [key, this.answers[n]]));
     const warnings = await rnnsearch.warnings(text);
     const [answer, sentence] = [this.answers[shownSentence] ?? null, sentences[shownSentence] ?? ""];
@@ -151,11 +151,11 @@ class ModelView {
     });
   }
 
-  /** Name the words of the text that the model does not know. */
+  /** Name the text's unknown words. */
   showWarnings() {
     this.warned.replaceChildren(...this.warnings);
     if (!this.warnings.length || !at("known")) return;
-    const list = create("button", { type: "button", textContent: "Words that it knows" });
+    const list = create("button", { type: "button", textContent: "Known words" });
     list.addEventListener("click", () => {
       at("known").open = true;
       at("known").scrollIntoView();
@@ -163,7 +163,7 @@ class ModelView {
     this.warned.append(list);
   }
 
-  /** Show the answer; the place that had the focus, which is made anew, has it again. */
+  /** Show the answer, and return the focus to the element that replaces the focused one. */
   show() {
     const place = this.focused();
     this.showAnswer();
@@ -191,7 +191,7 @@ class ModelView {
       for (const part of [score, source, target, choices]) part.textContent = "";
       return;
     }
-    const cut = answer.isCut ? ", cut at the model's limit of length" : "";
+    const cut = answer.isCut ? ", cut at the model's length limit" : "";
     const steps = `${answer.pieces.length} steps${cut}`;
     this.score.textContent = `score ${three(answer.score)} · ${steps}`;
     this.source.replaceChildren(...answer.sourceTokens.map((word, j) => create("span", {
@@ -247,8 +247,8 @@ class ModelView {
   }
 
   /**
-   * Tell whether a step was touched by hand: an attention row, or the last of forced words. Those
-   * before it are the model's own, but at another moment of a training they are not.
+   * Tell whether a step was changed by hand: its attention row, or the last of the forced words.
+   * Earlier forced words are the model's own, except at another checkpoint of the training run.
    */
   isTouched(i) {
     const { words, rows, chosen, number } = this.touched;
@@ -256,7 +256,7 @@ class ModelView {
     return rows[i] !== undefined || isForced || chosen?.includes(i);
   }
 
-  /** Show the likeliest words of the open step, each to be chosen. */
+  /** Show the likeliest words of the open step as buttons. */
   showChoices() {
     const i = this.open;
     if (i === null || !this.answer) return this.choices.replaceChildren();
@@ -270,15 +270,15 @@ class ModelView {
       button.addEventListener("click", () => this.chooseWord(i, token));
       return button;
     });
-    const inspect = create("button", { type: "button", textContent: "Look at this step" });
+    const inspect = create("button", { type: "button", textContent: "Inspect this step" });
     inspect.addEventListener("click", () => lookAt(this, i));
-    const name = create("span", { className: "faint", textContent: "Likeliest here:" });
+    const name = create("span", { className: "faint", textContent: "Most likely here:" });
     this.choices.replaceChildren(name, ...buttons, inspect);
   }
 
   // --- touching ----------------------------------------------------------------------------------
 
-  /** Keep the words before a step as they are, and what was touched before it. */
+  /** Return the words before a step as forced words, and the changes made before it. */
   touchedBefore(step) {
     const { pieces } = this.answer;
     return {
@@ -298,7 +298,7 @@ class ModelView {
     });
   }
 
-  /** Translate again with these tokens as the first ones. */
+  /** Translate again, starting with these tokens. */
   goOnFrom(tokens) {
     this.touch({
       words: { ...tokens },
@@ -341,12 +341,12 @@ class ModelView {
 
   async touch(touched) {
     const before = this.answer;
-    if (this.made !== this.madeWith(at("sentence").value, given())) return; // another one comes
+    if (this.made !== this.madeWith(at("sentence").value, given())) return; // outdated
     past.push({ view: this, sentence: shownSentence, touched: this.touched });
     touched.number = this.number;
     this.touched = touched;
     await refresh();
-    if (this.touched === touched) this.markChanges(before); // not another sentence meanwhile
+    if (this.touched === touched) this.markChanges(before); // unless the sentence has changed
   }
 
   /** Mark the words and the rows that have changed. */
@@ -357,7 +357,7 @@ class ModelView {
     this.changed.words = new Set([...places.keys()].filter((i) => places[i] === null));
     const differs = (row, word) => {
       const first = answer.belongs.target.indexOf(word);
-      // a word that is new may have the row of the one whose place it took
+      // a new word may have the row of the word that it replaced
       const old = before.weights[before.belongs.target[places[first] ?? first]];
       return !old || row.some((weight, j) => Math.abs(weight - (old[j] ?? 0)) >= 0.01);
     };
@@ -371,7 +371,7 @@ class ModelView {
     this.turn();
   }
 
-  /** Close what was open for a sentence, before another one is shown. */
+  /** Close what is open for a sentence before another one is shown. */
   turn() {
     this.open = null;
     this.forgetChanges();
@@ -386,8 +386,8 @@ class ModelView {
   /** Return a button that shows what mattered instead of weights; only then is it computed. */
   mattering() {
     const button = create("button", { type: "button", textContent: "What mattered",
-      ariaPressed: "false", title: "how much the probability of each target word falls when a"
-        + " source word is taken away" });
+      ariaPressed: "false", title: "how far the probability of each target word falls when a"
+        + " source word is removed" });
     button.addEventListener("click", async () => {
       this.isMattering = !this.isMattering;
       button.ariaPressed = String(this.isMattering);
@@ -427,7 +427,7 @@ class ModelView {
     this.drawLines();
   }
 
-  /** Let a reader drag weight within a row, or give it by keys. */
+  /** Let a reader move weight within a row, by dragging or with keys. */
   followMatrix() {
     let held = null;
     this.matrix.addEventListener("activate", ({ detail }) => { this.active = detail; });
@@ -456,7 +456,7 @@ class ModelView {
     });
   }
 
-  /** Draw an arrow from the cell that is held to the column where its weight would go. */
+  /** Draw an arrow from the dragged cell to the column that would get its weight. */
   drawMove({ target, source }, to) {
     const svg = this.matrix.querySelector(".matrix svg");
     svg.querySelector(".move")?.remove();

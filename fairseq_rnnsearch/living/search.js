@@ -1,12 +1,12 @@
 "use strict";
 /*
- * Beam search for one sentence, with the results of decoding/search/beam_search.py, which are
+ * Beam search for one sentence. Its results equal those of decoding/search/beam_search.py, and so
  * fairseq's.
  *
- * `touched` is what a reader has changed: words[i] is the only word that step i may choose, and
+ * `touched` holds the reader's changes: words[i] is the only word that step i may choose, and
  * rows[i] replaces alpha_i for every hypothesis.
  */
-const ALTERNATIVES = 10; // likeliest words that are kept of each step
+const ALTERNATIVES = 10; // likeliest words kept for each step
 const SPECIAL = { pad: 1, end: 2, unknown: 3 }; // fairseq's numbers in every dictionary
 
 /** Return the k largest of part of an array, largest first, as [value, place]. */
@@ -76,8 +76,8 @@ function sortOut(candidates, beam, full, ended) {
  *
  * Returns complete hypotheses, best first: {words, logp (of each word), score, steps, path}, with
  * the weights and the likeliest words of each step in `steps`. Also returns all words that the beam
- * has held, as `nodes` of a tree: {word, parent, logp, score}, of which `path` gives the numbers; a
- * node's score is the sum of log p up to its word, by which the beam is chosen.
+ * kept as `nodes` of a tree: {word, parent, logp, score}. `path` has the numbers of a hypothesis's
+ * nodes. A node's score, by which the beam is chosen, is the sum of log p up to its word.
  */
 function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched }) {
   const source = network.encode(sourceWords), { words } = network;

@@ -1,6 +1,6 @@
 "use strict";
 /*
- * From sentences to tokens and back, as text/plain_text.py, text/tokenizers.py and subword-nmt.
+ * Sentences to tokens and back, as in text/plain_text.py, text/tokenizers.py and subword-nmt.
  *
  * The splitting into subwords is subword-nmt's (MIT). `rules` come from text_rules.py: the letters of
  * words as ranges for regular expressions, and merges.
@@ -45,7 +45,7 @@ function wordJoiner({ language }) {
 
 const SPACE_AS_TOKEN = "\u2581";
 
-/** Split into what a reader calls characters; a space is one, too. */
+/** Split into what a reader calls characters, spaces included. */
 function characters(sentence) {
   const segments = new Intl.Segmenter("und", { granularity: "grapheme" });
   return Array.from(segments.segment(words(sentence).join(SPACE_AS_TOKEN)), (one) => one.segment);

@@ -1,7 +1,7 @@
 "use strict";
 /*
- * The parameters of a checkpoint as stored_weights.py has stored them: a matrix as 8-bit numbers
- * with a scale for each row, or as float32; vectors as float32. All in base64, the lower byte first.
+ * A checkpoint's parameters as stored_weights.py writes them: matrices in 8 bits with one scale per
+ * row, or in float32; vectors in float32. All are base64, little-endian.
  */
 
 /** Return the bytes of a base64 text. */
@@ -13,7 +13,7 @@ function bytesOf(base64) {
 
 const floatsOf = (base64) => new Float32Array(bytesOf(base64).buffer);
 
-/** Gives parameters by their names, after a prefix. */
+/** Looks up parameters by name, after a prefix. */
 class Parameters {
   constructor(tensors, products, prefix = "") {
     this.tensors = tensors;
@@ -30,7 +30,7 @@ class Parameters {
     return floatsOf(this.tensors[this.prefix + name].values);
   }
 
-  /** Return a matrix for products; null where the model has none of this name. */
+  /** Return a matrix for products, or null if the model has none of this name. */
   matrix(name) {
     const tensor = this.tensors[this.prefix + name];
     if (!tensor) return null;
