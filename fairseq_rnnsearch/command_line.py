@@ -76,7 +76,8 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
         if is_command:
             _share_the_processor()
             if threading.current_thread() is threading.main_thread():
-                for number in (signal.SIGTERM, signal.SIGHUP):
+                # Windows has no SIGHUP
+                for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
                     if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
                         signal.signal(number, _end)
         try:

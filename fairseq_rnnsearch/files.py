@@ -1,7 +1,6 @@
 """Files and folders that appear whole or not at all, even after a power failure."""
 
 import contextlib
-import fcntl
 import os
 import shutil
 import uuid
@@ -79,6 +78,8 @@ def lock(path: Path) -> int:
     Raises:
         BlockingIOError: if another process has locked it.
     """
+    import fcntl  # Windows has none, and reads models without
+
     flags = os.O_RDONLY if path.is_dir() else os.O_RDWR | os.O_CREAT
     while True:
         descriptor = os.open(path, flags, 0o666)
