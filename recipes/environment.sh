@@ -11,7 +11,7 @@
 # RNNSEARCH_TORCH    what pip installs as torch (default: torch==2.13.0, without NVIDIA's libraries
 #                    where pip finds it so). Another torch needs another VENV. pip's own variables,
 #                    such as PIP_EXTRA_INDEX_URL, say where it is found.
-# RNNSEARCH_EXTRAS   extras of this project to install beside it, such as test or test,dev
+# RNNSEARCH_EXTRAS   extras of this project to install beside fairseq, such as test or test,dev
 
 if [[ ${BASH_SOURCE[0]} != "$0" ]]; then
     [[ ${VENV:-} != none ]] || return 0
@@ -49,5 +49,5 @@ fi
 installed=$("$VENV/bin/python" -P -m pip show torch | sed -n 's/^Version: //p')
 # fairseq is compiled against this torch, and no dependency may exchange it
 pip "setuptools>=77" wheel cython numpy ninja "flit_core>=3.12,<5"
-pip --no-build-isolation -e "$ROOT${EXTRAS:+[$EXTRAS]}" "torch==$installed"
+pip --no-build-isolation -e "$ROOT[fairseq${EXTRAS:+,$EXTRAS}]" "torch==$installed"
 echo "$MADE" >>"$VENV/installed"

@@ -97,6 +97,30 @@ def test_an_installed_package_leads_from_text_to_a_model(installed, tmp_path):
     assert translated.returncode == 0 and translated.stdout.count("\n") == 1, translated.stderr
 
 
+@pytest.mark.slow
+def test_without_the_extra_there_is_no_torch(tmp_path):
+    """In a fresh environment, for which pip fetches everything."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "venv"], check=True)
+    scripts = tmp_path / "venv" / "bin"
+    subprocess.run([scripts / "pip", "install", "--quiet", ROOT], check=True)
+
+    def script(name, *options):
+        environment = {**os.environ, "PYTHONPATH": ""}
+        words = [scripts / name, *options]
+        return run_process(words, cwd=tmp_path, env=environment, input="Red house.")
+
+    versions = script("python", "-m", "fairseq_rnnsearch", "versions").stdout
+    for package in ("torch", "fairseq-fixed", "sacrebleu"):
+        assert f"{package} is not installed" in versions
+    assert script("rnnsearch-path").stdout.startswith(str(tmp_path))
+    tokenized = script("rnnsearch-tokenize", "--tokenizer=moses", "--language=en")
+    assert tokenized.stdout.strip() == "Red house .", tokenized.stderr
+    (tmp_path / "checkpoint.pt").touch()
+    refused = script("rnnsearch-translate", "checkpoint.pt")
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1, refused.stderr
+    assert "torch" in refused.stderr
+
+
 def test_distributions_have_what_they_need(tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     wheel, archive = buildapi.build_wheel(tmp_path), buildapi.build_sdist(tmp_path)
