@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 
 import pytest
+from commands import call
 from torch.utils.flop_counter import FlopCounterMode
 
 FOLDER = Path(__file__).resolve().parents[1] / "recipes" / "benchmark"
@@ -45,3 +46,11 @@ def test_each_candidate_runs_each_pass(benchmark):
     assert len(benchmark.table(json.loads(json.dumps(rows))).splitlines()) == len(rows) + 1
     used = {row["candidate"]: row["parameters"] for row in rows}
     assert used["reference"] == used["fast"] == used["bfloat16"] != used["lstm"]
+
+
+@pytest.mark.slow
+def test_the_package_and_its_peer_translate_in_turns():
+    pytest.importorskip("ctranslate2")
+    out = call(FOLDER / "peers.py", "--sentences", "3", "--rounds", "1").ok().out
+    assert [line.split("  ")[0] for line in out.splitlines()].count("first translation") == 3
+    assert out.count("together") == 2 * 2

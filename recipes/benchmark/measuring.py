@@ -49,14 +49,14 @@ def measure(
                 "most": max(own),
                 "all_seconds": own,
                 "words_per_second": size.batch * size.target / statistics.median(own),
-                "of_limit": _ratio(seconds[limit_of(name)], own),
+                "of_limit": ratio(seconds[limit_of(name)], own),
             }
             for peer in ("fast", "lstm"):
-                row[f"times_{peer}"] = _ratio(seconds[peer], own) if peer in seconds else None
+                row[f"times_{peer}"] = ratio(seconds[peer], own) if peer in seconds else None
             yield row | {"parameters": parameters.get(name)}
 
 
-def _ratio(reference: list[float], own: list[float]) -> float:
+def ratio(reference: list[float], own: list[float]) -> float:
     """Return how many times as fast as the others it is."""
     return statistics.median(r / o for r, o in zip(reference, own, strict=True))
 
