@@ -8,7 +8,7 @@ import pytest
 import torch
 from models import EOS, SOURCES, TARGETS, arm, arrays_of, padded, random_model
 from oracles import numpy_rnnsearch as oracle
-from test_living import TEXTS, VARIANTS, ask, model_best, needs_node, translator, weighted
+from test_living import TEXTS, VARIANTS, again, ask, needs_node, translator
 from test_network import EXACT
 from torch.testing import assert_close
 
@@ -127,18 +127,17 @@ def test_the_command_computes_it_in_float32(tmp_path):
 
 
 def test_an_ensemble_scores_by_the_mean_of_its_probabilities():
-    both, other = translator(), random_model(1, source_symbols=20, target_symbols=32)
-    both.models = [*both.models, other.float()]
-    tokens, beam = ["w3", "w0"], [{"tokens": torch.tensor([5, 6, EOS])}]
-    source = torch.tensor([[*map(both.source_dictionary.index, tokens), EOS]])
-    previous, target = torch.tensor([[EOS, 5, 6]]), torch.tensor([[5, 6, EOS]])
+    one, other = translator(), random_model(1, source_symbols=20, target_symbols=32)
+    both, sides = again(one, [*one.models, other.float()]), ([[7, 4, EOS]], [[5, 6, EOS]])
+    source, target = map(torch.tensor, sides)
+    previous = torch.tensor([[EOS, 5, 6]])
     p = [
         one.decoder.leave_one_out(previous, one.encoder(source), target).exp()[0].detach()
         for one in both.models
     ]
     log_p = (sum(p) / 2).log()
-    both._attribute([beam], [tokens], 1)
-    np.testing.assert_allclose(beam[0]["attribution"], log_p[:, :1] - log_p[:, 1:], atol=1e-5)
+    [effects] = both.networks.attribution(*sides)
+    np.testing.assert_allclose(effects, log_p[:, :1] - log_p[:, 1:], atol=1e-5)
 
 
 @pytest.mark.parametrize("option", ["attribution", "posterior"])
@@ -166,11 +165,8 @@ def test_the_page_that_translates_computes_the_same(options, tmp_path):
     model, path, calls, expected = translator(**options), tmp_path / "living.html", [], []
     write_living_page(path, [model], weights="float32")
     for text in TEXTS:
-        source, best = model.source_text.tokens(text), model_best(model, text)
-        model._attribute([[best]], [source], 1)
-        tokens = model._target_tokens(best)
-        calls.append(["mattered", text, [*tokens, "</s>"]])
-        expected.append(model._translation(text, "", source, tokens, weighted(best), "merge"))
+        calls.append(["mattered", text, model.translate(text, beam=5, pieces="keep").tokens])
+        expected.append(model.translate(text, beam=5, attribution=True))
     for one, found in zip(expected, ask(path, *calls), strict=True):
         if options.get("fixed_context"):
             assert one.mattered is None and found is None

@@ -194,7 +194,7 @@ class Living(Page):
 
     def shows(self, hypothesis, model):
         """Wait until the chips are the words of a hypothesis of fairseq."""
-        words = [*model._target_tokens(hypothesis), "</s>"]
+        words = [model.target_dictionary[word] for word in hypothesis["tokens"].tolist()]
         assert eventually(lambda: self.texts(".chip") == words), (self.texts(".chip"), words)
 
 

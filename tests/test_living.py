@@ -19,6 +19,7 @@ import torch
 from models import EOS, PAD, build_model, random_model
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.commands.torch_networks import hypothesis_of
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.decode import decode
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
@@ -32,6 +33,7 @@ from fairseq_rnnsearch.living.text_rules import text_rules
 from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
+from fairseq_rnnsearch.text.dictionary_file import numbers_of
 from fairseq_rnnsearch.text.plain_text import PlainText, sentences_in
 from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
@@ -110,9 +112,22 @@ class Touched:
         reference.attend = self.attend
 
 
+def batch(model, source, target=None):
+    """A sentence, and maybe its translation, given as tokens."""
+    sources = [numbers_of(model.source_dictionary, source)]
+    targets = target and [numbers_of(model.target_dictionary, target)]
+    return model.networks._batch(sources, targets)
+
+
+def in_words(model, text, hypothesis):
+    """What the translator makes of a hypothesis of fairseq's."""
+    beam, source = [hypothesis_of(weighted(hypothesis))], model.source_text.tokens(text)
+    return model._in_words("merge").translated(text, source, beam)
+
+
 def searched(model, text, beam, words=(), rows=()):
     """All hypotheses of fairseq's search with forced words and rows, best first."""
-    (sample,) = model._batches([model.source_text.tokens(text)], None, 1)
+    sample = batch(model, model.source_text.tokens(text))
     numbers = {int(i): model.target_dictionary.index(token) for i, token in dict(words).items()}
     pad = model.target_dictionary.pad()
     prefix = [[numbers.get(i, pad) for i in range(max(numbers, default=-1) + 1)]]
@@ -125,10 +140,7 @@ def searched(model, text, beam, words=(), rows=()):
 
 def check(answer, model, text, hypothesis, rows=()):
     """Compare an answer with a hypothesis of fairseq, and with a pass over its words."""
-    source = model.source_text.tokens(text)
-    expected = model._translation(
-        text, "", source, model._target_tokens(hypothesis), weighted(hypothesis), "merge"
-    )
+    expected = in_words(model, text, hypothesis)
     assert answer["tokens"] == list(expected.tokens)
     assert answer["sourceTokens"] == list(expected.source_tokens)
     assert answer["score"] == pytest.approx(expected.score, abs=1e-5)
@@ -136,7 +148,7 @@ def check(answer, model, text, hypothesis, rows=()):
         assert answer["weights"] is None
     else:
         np.testing.assert_allclose(answer["weights"], expected.weights, **CLOSE)
-    (sample,) = model._batches([source], None, 1)
+    sample = batch(model, model.source_text.tokens(text))
     words = hypothesis["tokens"].roll(1).unsqueeze(0)  # the end symbol first
     with Touched(dict(rows)), torch.inference_mode():
         output = model.models[0](
@@ -152,7 +164,7 @@ def check(answer, model, text, hypothesis, rows=()):
 
 def weighted(hypothesis):
     if hypothesis["attention"] is None or not hypothesis["attention"].numel():
-        return hypothesis
+        return hypothesis | {"weights": None}
     return hypothesis | {"weights": hypothesis["attention"].T}
 
 
@@ -200,7 +212,7 @@ def test_answers_are_those_of_python(options, tmp_path):
         words = target.split()
         for i, token in given.get("words", {}).items():
             words[int(i)] = token
-        (sample,) = model._batches([asked.split()], [words], 1)
+        sample = batch(model, asked.split(), words)
         generator = Scorer(model.target_dictionary)
         with Touched(given.get("rows", {})), torch.inference_mode():
             ((best, *_),) = decode(generator, model.models, sample, PAD, EOS, scores=True)

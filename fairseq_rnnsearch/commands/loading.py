@@ -90,11 +90,13 @@ def load(
             with _quiet_import():
                 from fairseq_rnnsearch.models.trained_models import read_models
             trained = read_models(names, changes, device, compute_dtype, user_dir, texts)
+    from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
+
+    left = trained.left_pad_source
     return Translator(
-        trained.models,
+        TorchNetworks(trained.models, *trained.dictionaries, left_pad_source=left),
         *trained.dictionaries,
         *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
-        left_pad_source=trained.left_pad_source,
         length_limit=trained.length_limit,
         name=":".join(names),
     )

@@ -2,25 +2,28 @@
 
 import html
 import io
+import math
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.errors import UserError, as_text
-from fairseq_rnnsearch.figures import Alignment, draw_heatmap, save_heatmap
-from fairseq_rnnsearch.figures.jsonl import finite, rounded
-from fairseq_rnnsearch.figures.page import embedded_page
-from fairseq_rnnsearch.figures.pictures import StyleName
+from fairseq_rnnsearch.text.coverage import Vocabulary, marked, unknown_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
+
+    from fairseq_rnnsearch.figures import Alignment
+    from fairseq_rnnsearch.figures.pictures import StyleName
 
 # Drawing, and reading a checkpoint with fairseq, temporarily change settings of the whole process.
 one_at_a_time = threading.Lock()
@@ -30,6 +33,8 @@ LONGEST_SHOWN = 50  # letters of a sentence in a message
 @dataclass(frozen=True, repr=False)
 class Translation:
     """A sentence, its translation, and its alignment.
+
+    A `Translator` gives both texts and the score; the rest is computed when it is asked for.
 
     Attributes:
         source, text: both sentences as plain text.
@@ -52,11 +57,32 @@ class Translation:
     source_tokens: tuple[str, ...]
     tokens: tuple[str, ...]
     score: float
-    alignment: Alignment | None
-    probabilities: tuple[float, ...] = ()
+    alignment: "Alignment | None"
+    probabilities: tuple[float, ...] = field(default_factory=tuple)
     is_cut: bool = False
-    others: tuple["Translation", ...] = ()
-    unknown: tuple[str, ...] = ()
+    others: tuple["Translation", ...] = field(default_factory=tuple)
+    unknown: tuple[str, ...] = field(default_factory=tuple)
+
+    @classmethod
+    def with_details(
+        cls, source: str, text: str, is_cut: bool, details: "Details"
+    ) -> "Translation":
+        """Return a translation that takes its other attributes from ``details``, when asked."""
+        made, score = cls.__new__(cls), details.hypothesis.score / math.log(2)
+        known = {"source": source, "text": text, "score": score, "is_cut": is_cut}
+        vars(made).update(known, _details=details)
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        """Compute an attribute that has not been asked for before."""
+        if name not in Details.NAMES or "_details" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        value = vars(self)[name] = getattr(self._details, name)
+        return value
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return all attributes, for pickles and copies."""
+        return {one.name: getattr(self, one.name) for one in fields(self)}
 
     @property
     def nbest(self) -> tuple["Translation", ...]:
@@ -93,6 +119,8 @@ class Translation:
         has no attention; the score is None if it is not finite; ``mattered`` is there only if it
         was computed.
         """
+        from fairseq_rnnsearch.figures.jsonl import finite, rounded
+
         mattered = {} if self.mattered is None else {"mattered": rounded(self.mattered)}
         return {
             "source": self.source,
@@ -112,7 +140,7 @@ class Translation:
         path: str | Path | None = None,
         *,
         ax: "Axes | None" = None,
-        style: StyleName = "paper",
+        style: "StyleName" = "paper",
         cmap: "str | Colormap | None" = None,
         title: str | None = None,
         values: bool | Literal["mattered"] = False,
@@ -138,6 +166,8 @@ class Translation:
             UserError: if the model has no attention, the file cannot be written, or `mattered` was
                 not computed.
         """
+        from fairseq_rnnsearch.figures import draw_heatmap, save_heatmap
+
         matrix, signed = self._alignment.weights, values == "mattered"
         if signed:
             matrix = self.mattered
@@ -156,7 +186,7 @@ class Translation:
         ax._repr_png_ = figure._repr_png_ = lambda: _png(figure)  # notebooks know pyplot's only
         return ax
 
-    def html(self, style: StyleName = "paper") -> str:
+    def html(self, style: "StyleName" = "paper") -> str:
         """Return both sentences and the heatmap as HTML, with weights on words and cells.
 
         It is one self-contained element, for a notebook or another page.
@@ -164,10 +194,12 @@ class Translation:
         Raises:
             UserError: if the model has no attention.
         """
+        from fairseq_rnnsearch.figures.page import embedded_page
+
         return embedded_page(self._alignment, style)
 
     @property
-    def _alignment(self) -> Alignment:
+    def _alignment(self) -> "Alignment":
         if self.alignment is None:
             raise UserError(
                 "this translation has no alignment: its model has no attention (RNNencdec reads "
@@ -189,6 +221,82 @@ class Translation:
         return self.text
 
 
+class Details:
+    """What a `Translation` has beside its texts, as its attributes of the same names.
+
+    Args:
+        sides: the pieces of the source and of the translation, without end symbols.
+        vocabularies: the words that the model knows.
+        merges: whether pieces become words.
+        effects: see ``decoding.networks.Networks.attribution``.
+        make_others: returns the other hypotheses.
+    """
+
+    NAMES = ("source_tokens", "tokens", "alignment", "probabilities", "others", "unknown")
+
+    def __init__(
+        self,
+        sides: tuple[list[str], list[str]],
+        vocabularies: tuple[Vocabulary, Vocabulary],
+        merges: bool,
+        hypothesis: Hypothesis,
+        effects: NDArray[np.floating] | None,
+        make_others: Callable[[], tuple[Translation, ...]],
+    ) -> None:
+        self._sides, self._vocabularies, self._merges = sides, vocabularies, merges
+        self.hypothesis, self._effects, self._make_others = hypothesis, effects, make_others
+
+    @property
+    def source_tokens(self) -> tuple[str, ...]:
+        return self._words(0)
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        return self._words(1)
+
+    @property
+    def alignment(self) -> "Alignment | None":
+        return None if self.hypothesis.weights is None else self._aligned
+
+    @property
+    def probabilities(self) -> tuple[float, ...]:
+        return self._aligned.probabilities
+
+    @property
+    def others(self) -> tuple[Translation, ...]:
+        return self._make_others()
+
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        return unknown_words(self._sides[0], self._vocabularies[0])
+
+    def _words(self, side: int) -> tuple[str, ...]:
+        from fairseq_rnnsearch.figures.alignment import END, merged_words
+
+        pieces = (*self._sides[side], END)
+        return merged_words(pieces)[0] if self._merges else pieces
+
+    @cached_property
+    def _aligned(self) -> "Alignment":
+        """The alignment; without attention its weights are zero."""
+        from fairseq_rnnsearch.figures.alignment import END, Alignment
+
+        _, score, log_p, weights = self.hypothesis
+        source, target = (
+            (*marked(pieces, vocabulary), END)
+            for pieces, vocabulary in zip(self._sides, self._vocabularies, strict=True)
+        )
+        alignment = Alignment(
+            source,
+            target,
+            np.zeros((len(target), len(source))) if weights is None else weights,
+            score=score / math.log(2),
+            probabilities=np.exp(log_p, dtype=float).tolist(),
+            attribution=self._effects,
+        )
+        return alignment.merge_pieces() if self._merges else alignment
+
+
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
     """Join the translations of a line's sentences, without alternatives.
 
@@ -196,6 +304,8 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
     """
     if len(parts) == 1:
         return parts[0]
+    from fairseq_rnnsearch.figures import Alignment
+
     probabilities = _with_one_end([part.probabilities for part in parts])
     score = sum(part.score for part in parts) / len(parts)
     alignment = None

@@ -1,39 +1,35 @@
 """A trained model that translates and aligns plain text; see ``loading``."""
 
 import logging
-import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
-from functools import cached_property
+from functools import partial
 from itertools import islice
-from typing import Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 
 import numpy as np
-import torch
-from torch.utils._pytree import tree_map_only
+from numpy.typing import NDArray
 
 from fairseq_rnnsearch.checks import LARGEST_LENPEN, Pieces, ScoringOptions, SearchOptions
-from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
-from fairseq_rnnsearch.decoding.batches import batch_of, numbers_of
-from fairseq_rnnsearch.decoding.decode import decode, has_alignment
+from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Details, Translation, joined
+from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
-from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer
+from fairseq_rnnsearch.decoding.networks import Networks, SearchSettings
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
-from fairseq_rnnsearch.figures import Alignment
-from fairseq_rnnsearch.figures.alignment import END, merged_words
-from fairseq_rnnsearch.network import Decoder
 from fairseq_rnnsearch.text.coverage import (
     UNKNOWN,
     TextCounter,
-    marked,
+    Vocabulary,
     replace_unknown,
-    unknown_words,
     word_of,
     words_in,
     words_of,
 )
+from fairseq_rnnsearch.text.dictionary_file import numbers_of
 from fairseq_rnnsearch.text.plain_text import PlainText, sentences_in
+
+if TYPE_CHECKING:
+    from torch import nn
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +38,7 @@ class Translator:
     """A trained model that takes and gives plain text; made by ``load``.
 
     Attributes:
-        models: the model, or the models of an ensemble.
+        networks: the model, or the models of an ensemble.
         source_dictionary, target_dictionary: the words that the models know.
         source_text, target_text: each side's tokenisation.
         length_limit: the maximum length of a translation.
@@ -51,26 +47,26 @@ class Translator:
 
     def __init__(
         self,
-        models: Sequence[torch.nn.Module],
+        networks: "Networks | Sequence[nn.Module]",
         source_dictionary: Any,
         target_dictionary: Any,
         source_text: PlainText,
         target_text: PlainText,
         *,
-        left_pad_source: bool = False,
         length_limit: LengthLimit = FAIRSEQ_LIMIT,
         name: str = "",
     ) -> None:
-        self.models = list(models)
-        for model in self.models:
-            model.eval()
+        if isinstance(networks, Sequence):
+            from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
+
+            networks = TorchNetworks(networks, source_dictionary, target_dictionary)
+        self.networks: Networks = networks
         self.source_dictionary = source_dictionary
         self.target_dictionary = target_dictionary
         self.source_text = source_text.read_with(source_dictionary.symbols)
         self.target_text = target_text.read_with(target_dictionary.symbols)
         self.length_limit = length_limit
         self.name = name
-        self._left_pad_source = left_pad_source
         self._vocabularies = (
             words_of(source_dictionary, source_text.language),
             words_of(target_dictionary, target_text.language),
@@ -78,18 +74,23 @@ class Translator:
         self._counter = TextCounter(*self._vocabularies)
 
     def __repr__(self) -> str:
-        size = sum(values.numel() for model in self.models for values in model.parameters())
-        return f"Translator({self.name!r}, {' → '.join(self.languages)}, {size:,} parameters)"
+        size = f"{self.networks.parameters():,} parameters"
+        return f"Translator({self.name!r}, {' → '.join(self.languages)}, {size})"
+
+    @property
+    def models(self) -> "Sequence[nn.Module]":
+        """The model, or the models of an ensemble, as modules of torch."""
+        return self.networks.models
 
     @property
     def languages(self) -> tuple[str, str]:
         """The source's and the target's, such as ``("en", "fr")``."""
         return self.source_text.language, self.target_text.language
 
-    @cached_property
+    @property
     def has_alignment(self) -> bool:
         """Whether a model of the ensemble has attention."""
-        return any(has_alignment(model) for model in self.models)
+        return self.networks.has_alignment
 
     def as_one_text(self) -> AbstractContextManager[None]:
         """Count unknown words over all calls in the block, and warn at its end.
@@ -140,8 +141,7 @@ class Translator:
             split_sentences: translate each sentence of a line separately, and join the results:
                 a model may translate only the first sentence of a line.
             attribution: also compute `Translation.mattered`: whether what the model looked at
-                mattered. Load the model with ``compute_dtype="float32"``: most effects are
-                smaller than what bfloat16 rounds off.
+                mattered. Not in bfloat16, which rounds off more than most effects are large.
             pieces: "merge" subword pieces into words in the result, or "keep" them.
             batch_size: number of sentences at a time.
 
@@ -161,26 +161,19 @@ class Translator:
         is_one, lines = isinstance(sentences, str), _listed(sentences)
         split = [sentences_in(line) if split_sentences else [line] for line in lines]
         sentences = [sentence for line in split for sentence in line]
-        search = _search_for(self.models, authors_search)(
-            self.models,
-            self.target_dictionary,
-            beam_size=beam,
-            len_penalty=lenpen,
-            unk_penalty=math.inf if forbid_unk else 0,
-            max_len_a=self.length_limit.ratio,
-            max_len_b=self.length_limit.margin,
-        )
+        settings = SearchSettings(beam, lenpen, forbid_unk, authors_search, self.length_limit)
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
         self._counter.count(sources, [])
-        beams = self._run(search, sources, None, batch_size)
-        if attribution:
-            self._attribute(beams, sources, batch_size)
-        translations = [
-            self._translated(*each, pieces, replace_unk)
-            for each in zip(sentences, sources, beams, strict=True)
-        ]
-        if not authors_search:  # that search drops unfinished hypotheses
-            translations = list(map(self._marked_if_cut, translations, sources, beams))
+        numbers = [numbers_of(self.source_dictionary, tokens) for tokens in sources]
+        beams = self._run(partial(self.networks.search, settings), batch_size, numbers)
+        best = [beam[0].words for beam in beams]
+        effects = self._effects(attribution, batch_size, numbers, best)
+        in_words = self._in_words(pieces, replace_unk)
+        translations = []
+        for sentence, tokens, beam, of_best in zip(sentences, sources, beams, effects, strict=True):
+            # the authors' search drops unfinished hypotheses
+            is_cut = not authors_search and self._is_cut(sentence, tokens, beam[0])
+            translations.append(in_words.translated(sentence, tokens, beam, of_best, is_cut))
         parts = iter(translations)
         translations = [
             joined(line, list(islice(parts, len(several))))
@@ -234,166 +227,116 @@ class Translator:
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
         self._counter.count(sources, targets)
-        scorer = Scorer(self.target_dictionary, posterior=posterior)
-        beams = self._run(scorer, sources, targets, batch_size)
-        if attribution:
-            self._attribute(beams, sources, batch_size)
-        aligned = [
-            self._translation(*each, scored, pieces)
-            for *each, (scored,) in zip(source, target, sources, targets, beams, strict=True)
-        ]
+        numbers = (
+            [numbers_of(self.source_dictionary, tokens) for tokens in sources],
+            [numbers_of(self.target_dictionary, tokens) for tokens in targets],
+        )
+        score = partial(self.networks.score, posterior=posterior)
+        scored = self._run(score, batch_size, *numbers)
+        effects = self._effects(attribution, batch_size, *numbers)
+        in_words = self._in_words(pieces)
+        each = zip(source, target, sources, targets, scored, effects, strict=True)
+        aligned = [in_words.translation(*one) for one in each]
         return aligned[0] if is_one else aligned
 
-    @torch.inference_mode()
-    def _run(
-        self,
-        generator: Any,
-        sources: list[list[str]],
-        targets: list[list[str]] | None,
-        batch_size: int,
-    ) -> list[list[dict]]:
-        """Return each sentence's hypotheses, best first; calls share the models unchanged."""
-        pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
-        beams: list[list[dict]] = [[]] * len(sources)
-        for sample in self._batches(sources, targets, batch_size):
-            hypotheses = decode(
-                generator, self.models, sample, pad, eos, scores=targets is not None
-            )
-            for number, beam in zip(sample["id"].tolist(), hypotheses, strict=True):
-                beams[number] = beam
-        return beams
+    def _in_words(self, pieces: Pieces, replaces_unknown: bool = False) -> "_InWords":
+        side = self.target_dictionary, self.target_text
+        return _InWords(*side, self._vocabularies, pieces == "merge", replaces_unknown)
 
-    @torch.inference_mode()
-    def _attribute(
-        self, beams: list[list[dict]], sources: list[list[str]], batch_size: int
-    ) -> None:
-        """Give each best hypothesis `Translation.mattered` of its tokens."""
-        if not self.has_alignment:
-            return
-        pad = self.source_dictionary.pad()
-        targets = [self._target_tokens(beam[0]) for beam in beams]
-        for sample in self._batches(sources, targets, batch_size):
-            words, target = sample["net_input"]["src_tokens"], sample["target"]
-            previous = sample["net_input"]["prev_output_tokens"]
-            log_p = torch.stack(
-                [
-                    model.decoder.leave_one_out(previous, model.encoder(words), target).double()
-                    for model in self.models
-                ]
-            ).logsumexp(dim=0)  # up to a constant the logarithm of the models' mean
-            effects = (log_p[..., :1] - log_p[..., 1:]).cpu()
-            is_source = words.ne(pad).cpu()
-            for row, number in enumerate(sample["id"].tolist()):
-                attribution = effects[row, : len(targets[number]) + 1, is_source[row]]
-                beams[number][0]["attribution"] = attribution.numpy()
-
-    def _batches(
-        self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
-    ) -> Iterator[dict]:
-        """Yield sentences of similar length together."""
-        sources = [numbers_of(self.source_dictionary, tokens) for tokens in sources]
-        if targets is not None:
-            targets = [numbers_of(self.target_dictionary, tokens) for tokens in targets]
-        order = np.argsort([len(ids) for ids in sources], kind="stable").tolist()
-        pad = self.source_dictionary.pad()
-        device = next(self.models[0].parameters()).device  # a model may have been moved
+    def _run(self, ask: Callable[..., list], batch_size: int, *sides: list[list[int]]) -> list:
+        """Return the networks' answers for all sentences, those of similar length together."""
+        order = sorted(range(len(sides[0])), key=lambda number: len(sides[0][number]))
+        answers: list[Any] = [None] * len(order)
         for start in range(0, len(order), batch_size):
             rows = order[start : start + batch_size]
-            of_rows = [side and [side[i] for i in rows] for side in (sources, targets)]
-            batch = batch_of(rows, *of_rows, pad, left_pad_source=self._left_pad_source)
-            yield tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
+            found = ask(*([side[number] for number in rows] for side in sides))
+            for number, answer in zip(rows, found, strict=True):
+                answers[number] = answer
+        return answers
 
-    def _target_tokens(self, hypothesis: dict) -> list[str]:
-        dictionary = self.target_dictionary
-        return [dictionary[i] for i in hypothesis["tokens"].tolist() if i != dictionary.eos()]
+    def _effects(
+        self, attribution: bool, batch_size: int, sources: list[list[int]], targets: list[list[int]]
+    ) -> list[NDArray[np.floating] | None]:
+        """Return `Translation.mattered` of the pieces, where it is asked for."""
+        if not attribution or not self.has_alignment:
+            return [None] * len(sources)
+        return self._run(self.networks.attribution, batch_size, sources, targets)
 
-    def _translated(
+    def _is_cut(self, source: str, tokens: list[str], hypothesis: Hypothesis) -> bool:
+        """Tell whether a translation has the maximum length, and warn."""
+        longest = self.length_limit.of(len(tokens) + 1)
+        is_cut = len(hypothesis.words) > longest
+        if is_cut:
+            logger.warning(
+                "the translation of %r was cut after %s, the model's limit of length",
+                as_text(source, LONGEST_SHOWN),
+                pluralize(longest, "token"),
+            )
+        return is_cut
+
+
+class _InWords(NamedTuple):
+    """Puts the hypotheses of one call into words.
+
+    It lives as long as one of them, and holds no model.
+    """
+
+    dictionary: Any
+    text: PlainText
+    vocabularies: tuple[Vocabulary, Vocabulary]
+    merges: bool
+    replaces_unknown: bool
+
+    def translated(
         self,
         source: str,
         source_tokens: list[str],
-        beam: list[dict],
-        pieces: str,
-        replace_unk: bool,
+        beam: Sequence[Hypothesis],
+        effects: NDArray[np.floating] | None = None,
+        is_cut: bool = False,
     ) -> Translation:
-        """Return the best hypothesis, with the others."""
-        translations = []
-        for hypothesis in beam:
-            tokens = self._target_tokens(hypothesis)
-            if replace_unk:
-                tokens = self._without_unknown(tokens, source_tokens, hypothesis["weights"])
-            text = self.target_text.text(tokens)
-            translations.append(
-                self._translation(source, text, source_tokens, tokens, hypothesis, pieces)
-            )
-        return replace(translations[0], others=tuple(translations[1:]))
+        """Return the best hypothesis of a search, with the others."""
+        best, *others = beam
+        eos = self.dictionary.eos()
+        tokens = [self.dictionary[word] for word in best.words if word != eos]
+        if self.replaces_unknown and UNKNOWN in tokens:
+            tokens = _without_unknown(tokens, source_tokens, best.weights)
 
-    def _without_unknown(
-        self, tokens: list[str], source_tokens: list[str], weights: torch.Tensor
-    ) -> list[str]:
-        """Replace each unknown token by the source word with the largest weight."""
-        if UNKNOWN not in tokens:
-            return tokens
-        words = list(words_in(source_tokens))
-        first_pieces = np.cumsum([0, *map(len, words[:-1])])
-        of_words = np.add.reduceat(weights[:, :-1].float().numpy(), first_pieces, axis=1)
-        looked_at = of_words.argmax(axis=1)[:-1]
-        return replace_unknown(tokens, (word_of(words[i]) for i in looked_at))
+        def make_others() -> tuple[Translation, ...]:
+            return tuple(self.translated(source, source_tokens, [other]) for other in others)
 
-    def _marked_if_cut(
-        self, translation: Translation, source_tokens: list[str], beam: list[dict]
-    ) -> Translation:
-        """Mark a translation of the maximum length as cut, and warn."""
-        longest = self.length_limit.of(len(source_tokens) + 1)
-        if len(beam[0]["tokens"]) <= longest:
-            return translation
-        logger.warning(
-            "the translation of %r was cut after %s, the model's limit of length",
-            as_text(translation.source, LONGEST_SHOWN),
-            pluralize(longest, "token"),
-        )
-        return replace(translation, is_cut=True)
+        text = self.text.text(tokens)
+        details = source_tokens, tokens, best, effects, make_others
+        return self.translation(source, text, *details, is_cut=is_cut)
 
-    def _translation(
+    def translation(
         self,
         source: str,
         text: str,
         source_tokens: list[str],
         tokens: list[str],
-        hypothesis: dict,
-        pieces: str,
+        hypothesis: Hypothesis,
+        effects: NDArray[np.floating] | None = None,
+        make_others: Callable[[], tuple[Translation, ...]] = tuple,
+        *,
+        is_cut: bool = False,
     ) -> Translation:
-        weights, sides = hypothesis["weights"], (source_tokens, tokens)
-        shape = len(tokens) + 1, len(source_tokens) + 1
-        words = [(*side, END) for side in sides]
-        alignment = Alignment(
-            *((*side, END) for side in map(marked, sides, self._vocabularies)),
-            np.zeros(shape) if weights is None else weights.float().numpy(),
-            score=float(hypothesis["score"]) / math.log(2),
-            probabilities=hypothesis["positional_scores"].double().exp().tolist(),
-            attribution=hypothesis.get("attribution"),
-        )
-        if pieces == "merge":
-            words = [merged_words(side)[0] for side in words]
-            alignment = alignment.merge_pieces()
-        return Translation(
-            source,
-            text,
-            *words,
-            alignment.score,
-            None if weights is None else alignment,
-            alignment.probabilities,
-            unknown=unknown_words(source_tokens, self._vocabularies[0]),
-        )
+        """Return a hypothesis with both its sides."""
+        sides = (source_tokens, tokens), self.vocabularies, self.merges
+        details = Details(*sides, hypothesis, effects, make_others)
+        return Translation.with_details(source, text, is_cut, details)
+
+
+def _without_unknown(
+    tokens: list[str], source_tokens: list[str], weights: NDArray[np.floating]
+) -> list[str]:
+    """Replace each unknown token by the source word with the largest weight."""
+    words = list(words_in(source_tokens))
+    first_pieces = np.cumsum([0, *map(len, words[:-1])])
+    of_words = np.add.reduceat(weights[:, :-1], first_pieces, axis=1)
+    looked_at = of_words.argmax(axis=1)[:-1]
+    return replace_unknown(tokens, (word_of(words[i]) for i in looked_at))
 
 
 def _listed(sentences: str | Iterable[str]) -> list[str]:
     return [sentences] if isinstance(sentences, str) else list(sentences)
-
-
-def _search_for(models: Sequence[torch.nn.Module], authors_search: bool) -> Any:
-    """Return a search's class; models that offer no steps are fairseq's, as is their search."""
-    if all(isinstance(model.decoder, Decoder) for model in models):
-        return AuthorsSearch if authors_search else BeamSearch
-    from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
-
-    return AuthorsSequenceGenerator if authors_search else StepwiseGenerator

@@ -106,10 +106,3 @@ def _described(sample: dict) -> str:
         f"{lengths} tokens, end symbols included; make it smaller with --batch-size (in fairseq's "
         "commands also with --max-tokens, and in training with --max-train-words)"
     )
-
-
-def numbers_of(dictionary: Any, tokens: Sequence[str]) -> torch.Tensor:
-    """Return the numbers of the tokens and the end symbol; tokens like symbols are unknown."""
-    ids = [dictionary.index(token) for token in tokens]
-    ids = [number if number >= dictionary.nspecial else dictionary.unk() for number in ids]
-    return torch.tensor([*ids, dictionary.eos()])

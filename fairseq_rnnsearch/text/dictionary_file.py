@@ -5,6 +5,7 @@ mistakes. ``#fairseq:overwrite`` after a count, which allows a repeated word, is
 """
 
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.text.corpus import checked_lines
 
 _SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
+_UNKNOWN = _SYMBOLS.index("<unk>")
 _COUNT = re.compile("-?[0-9]{1,18}")
 _OVERWRITE = " #fairseq:overwrite"
 
@@ -50,7 +52,7 @@ class Dictionary:
 
     def index(self, word: str) -> int:
         """Return a word's number, or the unknown word's."""
-        return self.indices.get(word, self.unk())
+        return self.indices.get(word, _UNKNOWN)
 
     def pad(self) -> int:
         """Return the number of the padding."""
@@ -62,7 +64,7 @@ class Dictionary:
 
     def unk(self) -> int:
         """Return the number of the unknown word."""
-        return _SYMBOLS.index("<unk>")
+        return _UNKNOWN
 
 
 def read_dictionary(path: Path) -> Dictionary:
@@ -91,6 +93,13 @@ def read_dictionary(path: Path) -> Dictionary:
             )
         dictionary.add(word, int(count))
     return dictionary
+
+
+def numbers_of(dictionary: Any, tokens: Iterable[str]) -> list[int]:
+    """Return the numbers of the tokens and the end symbol; tokens like symbols are unknown."""
+    first, unknown = dictionary.nspecial, dictionary.unk()
+    numbers = map(dictionary.index, tokens)
+    return [*(n if n >= first else unknown for n in numbers), dictionary.eos()]
 
 
 def written(dictionary: Any) -> str:

@@ -1,0 +1,120 @@
+"""Models that are modules of torch, on any device: ours, fairseq's or a user's own."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch.utils._pytree import tree_map_only
+
+from fairseq_rnnsearch.decoding.batches import batch_of
+from fairseq_rnnsearch.decoding.decode import decode, has_alignment
+from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
+from fairseq_rnnsearch.decoding.networks import SearchSettings, Sentences
+from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer
+from fairseq_rnnsearch.network import Decoder
+
+
+class TorchNetworks:
+    """See ``decoding.networks.Networks``; calls share the models unchanged."""
+
+    def __init__(
+        self,
+        models: Sequence[torch.nn.Module],
+        source_dictionary: Any,
+        target_dictionary: Any,
+        *,
+        left_pad_source: bool = False,
+    ) -> None:
+        self.models = list(models)
+        for model in self.models:
+            model.eval()
+        self._pad, self._dictionary = source_dictionary.pad(), target_dictionary
+        self._left_pad_source = left_pad_source
+
+    @property
+    def has_alignment(self) -> bool:
+        """See `Networks`."""
+        return any(map(has_alignment, self.models))
+
+    def parameters(self) -> int:
+        """See `Networks`."""
+        return sum(values.numel() for model in self.models for values in model.parameters())
+
+    def search(self, settings: SearchSettings, sources: Sentences) -> list[list[Hypothesis]]:
+        """See `Networks`."""
+        generator = self._search_for(settings.authors_search)(
+            self.models,
+            self._dictionary,
+            beam_size=settings.beam,
+            len_penalty=settings.lenpen,
+            unk_penalty=math.inf if settings.forbid_unk else 0,
+            max_len_a=settings.length_limit.ratio,
+            max_len_b=settings.length_limit.margin,
+        )
+        return self._decoded(generator, sources)
+
+    def score(self, sources: Sentences, targets: Sentences, posterior: bool) -> list[Hypothesis]:
+        """See `Networks`."""
+        scorer = Scorer(self._dictionary, posterior=posterior)
+        return [best for (best,) in self._decoded(scorer, sources, targets)]
+
+    @torch.inference_mode()
+    def attribution(self, sources: Sentences, targets: Sentences) -> list[NDArray[np.floating]]:
+        """See `Networks`."""
+        sample = self._batch(sources, targets)
+        words, target = sample["net_input"]["src_tokens"], sample["target"]
+        previous = sample["net_input"]["prev_output_tokens"]
+        log_p = torch.stack(
+            [
+                model.decoder.leave_one_out(previous, model.encoder(words), target).double()
+                for model in self.models
+            ]
+        ).logsumexp(dim=0)  # up to a constant the logarithm of the models' mean
+        effects = (log_p[..., :1] - log_p[..., 1:]).cpu()
+        is_source = words.ne(self._pad).cpu()
+        found: dict[int, NDArray[np.floating]] = {}
+        for row, number in enumerate(sample["id"].tolist()):
+            found[number] = effects[row, : len(targets[number]), is_source[row]].numpy()
+        return [found[number] for number in range(len(sources))]
+
+    def _search_for(self, authors_search: bool) -> Any:
+        """Return a search's class; models that offer no steps are fairseq's, as is their search."""
+        if all(isinstance(model.decoder, Decoder) for model in self.models):
+            return AuthorsSearch if authors_search else BeamSearch
+        from fairseq_rnnsearch.plugin.generators import (
+            AuthorsSequenceGenerator,
+            StepwiseGenerator,
+        )
+
+        return AuthorsSequenceGenerator if authors_search else StepwiseGenerator
+
+    @torch.inference_mode()
+    def _decoded(
+        self, generator: Any, sources: Sentences, targets: Sentences | None = None
+    ) -> list[list[Hypothesis]]:
+        sample, eos = self._batch(sources, targets), self._dictionary.eos()
+        scores = targets is not None
+        beams = decode(generator, self.models, sample, self._pad, eos, scores=scores)
+        found = dict(zip(sample["id"].tolist(), beams, strict=True))
+        return [[*map(hypothesis_of, found[number])] for number in range(len(sources))]
+
+    def _batch(self, sources: Sentences, targets: Sentences | None) -> dict:
+        sides = [side and [*map(torch.tensor, side)] for side in (sources, targets)]
+        numbers, left = range(len(sources)), self._left_pad_source
+        batch = batch_of(numbers, *sides, self._pad, left_pad_source=left)
+        device = next(self.models[0].parameters()).device  # a model may have been moved
+        return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
+
+
+def hypothesis_of(found: dict) -> Hypothesis:
+    """Return a hypothesis of `decode` without torch."""
+    weights = found["weights"]
+    return Hypothesis(
+        found["tokens"].tolist(),
+        float(found["score"]),
+        found["positional_scores"].double().cpu().numpy(),
+        None if weights is None else weights.float().numpy(),
+    )
