@@ -14,6 +14,9 @@ Pieces = Literal["merge", "keep"]
 PIECES = get_args(Pieces)
 ComputeDtype = Literal["float32", "tf32", "bfloat16"]
 COMPUTE_DTYPES = get_args(ComputeDtype)
+LoadedDtype = Literal[ComputeDtype, "int8"]  # what a trained model can compute in
+LOADED_DTYPES = get_args(LoadedDtype)
+DECODER_ORDERS = ("program", "appendix", "section3")  # see `network.decoder`
 WEIGHTS = ("float32", "float16", "int8")  # how a folder stores a model's matrices
 PAGE_WEIGHTS = ("int8", "float32")  # and a page
 

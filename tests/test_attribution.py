@@ -115,14 +115,14 @@ def test_translating_and_aligning_agree(packaged):
 
 
 def test_the_command_computes_it_in_float32(tmp_path):
-    """Models that were trained in bfloat16 compute in it, where the processor does."""
+    """Checkpoints that were trained in bfloat16 compute in it, where the processor does."""
     pair = {"source": SENTENCES[0], "target": "J'ai deux chiens."}
     for side, line in pair.items():
         (tmp_path / side).write_text(f"{line}\n", encoding="utf-8")
     files = [f"--{side}={tmp_path / side}" for side in pair]
     align.main(["en-fr", *files, f"--out={tmp_path / 'out'}", "--attribution"])
     (written,) = (tmp_path / "out" / "alignments.jsonl").read_text().splitlines()
-    exact = load("en-fr", compute_dtype="float32").align(*pair.values(), attribution=True)
+    exact = load("en-fr").align(*pair.values(), attribution=True)
     np.testing.assert_allclose(json.loads(written)["mattered"], exact.mattered, atol=2e-6)
 
 

@@ -18,6 +18,7 @@ FOLDERS = (
     *("models.folder", "commands.loading", "commands.translator", "commands.translate"),
     *("commands.align", "living"),
 )
+TRANSLATING = FOLDERS[:-1]  # without a page, importing needs no torch
 NO_TORCH = ("errors", "command_line", "files", "text", "figures", "align", "commands.evaluate")
 FORBIDDEN = {
     **dict.fromkeys((*MATHEMATICS, *FOLDERS, "conformance"), NO_FAIRSEQ),
@@ -100,7 +101,7 @@ for layer in {layers}:
     ("layers", "blocked"),
     [
         ((*MATHEMATICS, *FOLDERS), ["fairseq", "omegaconf", "hydra"]),
-        ((*NO_TORCH, "conformance"), ["fairseq", "torch"]),
+        ((*NO_TORCH, *TRANSLATING, "conformance"), ["fairseq", "torch"]),
     ],
 )
 def test_layers_run_without(layers, blocked):

@@ -290,10 +290,11 @@ def test_no_form_keeps_the_rounding_of_the_processor_that_made_it(learned, tmp_p
     to_folder(str(bfloat16), data, tmp_path / "folder")
     for name, values in load_file(tmp_path / "folder" / PARAMETERS).items():
         np.testing.assert_array_equal(values, state["model"][name], strict=True)
-    [narrow] = load(tmp_path / "folder").models
-    assert narrow.decoder.compute_dtype == "bfloat16"
+    types = [None, "bfloat16"]
+    models = [load(tmp_path / "folder", compute_dtype=one).models[0] for one in types]
+    assert [one.decoder.compute_dtype for one in models] == ["float32", "bfloat16"]
     texts = (learned.corpus.text / "test.en").read_text().splitlines()[:10]
-    wide = load(tmp_path / "folder", compute_dtype="float32"), load(float32, data)
+    wide = load(tmp_path / "folder"), load(float32, data)
     assert _found(wide[0], texts) == _found(wide[1], texts)
     pages = []
     for checkpoint in (bfloat16, float32):

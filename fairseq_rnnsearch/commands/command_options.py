@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_rnnsearch.checks import COMPUTE_DTYPES, PIECES, count_of
+from fairseq_rnnsearch.checks import LOADED_DTYPES, PIECES, count_of
 from fairseq_rnnsearch.errors import as_text
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.figures.gallery import FORMATS
@@ -119,8 +119,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
     parser.add_argument(
         "--compute-dtype",
-        choices=COMPUTE_DTYPES,
-        help="type of the operands of matrix products (default: the model's)",
+        choices=LOADED_DTYPES,
+        help="type of the operands of matrix products (default: float32; a checkpoint's own)",
     )
 
 

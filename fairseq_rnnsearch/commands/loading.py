@@ -18,20 +18,21 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-
-from fairseq_rnnsearch.checks import ComputeDtype
+from fairseq_rnnsearch.checks import LoadedDtype
 from fairseq_rnnsearch.commands.translation import one_at_a_time
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.length_limit import largest
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
-from fairseq_rnnsearch.models.folder import LoadedModels, read_folder
+from fairseq_rnnsearch.models.folder import LoadedModels, ModelFolder, read_folder
 from fairseq_rnnsearch.text.compatibility import check, describe
 from fairseq_rnnsearch.text.plain_text import PlainText
 from fairseq_rnnsearch.text.tokenizers import Tokenizer
+
+if TYPE_CHECKING:
+    import torch
 
 
 def load(
@@ -43,8 +44,8 @@ def load(
     tokenizer: Tokenizer | None = None,
     lowercase: bool | None = None,
     bpe_codes: str | Path | None = None,
-    device: str | torch.device = "cpu",
-    compute_dtype: ComputeDtype | None = None,
+    device: "str | torch.device" = "cpu",
+    compute_dtype: LoadedDtype | None = None,
     user_dir: str | Path | None = None,
 ) -> Translator:
     """Load a trained model.
@@ -60,9 +61,9 @@ def load(
         tokenizer, lowercase, bpe_codes: the tokenisation, instead of that in the folder's
             ``preprocessing.json``; see ``PlainText``.
         device: where to compute, such as "cuda".
-        compute_dtype: the type of the operands of matrix products. By default a model that was
-            trained in bfloat16 computes so on a CPU with instructions for it, and its scores differ
-            a little between processors.
+        compute_dtype: the type of the operands of matrix products (default: float32; a checkpoint
+            that was trained in bfloat16 computes so on a CPU with instructions for it, and its
+            scores differ a little between processors).
         user_dir: fairseq's ``--user-dir``, for a checkpoint of a model of your own: the folder that
             registers it; folders of models need none.
 
@@ -81,10 +82,12 @@ def load(
     ]
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     changes = {name: str(value) for name, value in changes.items() if value is not None}
-    device = torch.device(device)
+    if compute_dtype == "int8":
+        raise UserError("compute_dtype int8: modules of torch compute in float32, tf32 or bfloat16")
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(path.is_dir() for path in found):
-        trained = _read_folders(found, names, changes, texts, device, compute_dtype)
+        folders = _read_folders(found, names, changes, texts)
+        trained = _as_modules(folders, device, compute_dtype or "float32")
     else:
         with one_at_a_time:
             with _quiet_import():
@@ -126,9 +129,7 @@ def _read_folders(
     names: Sequence[str],
     changes: dict[str, str],
     texts: dict[str, Any],
-    device: torch.device,
-    compute_dtype: ComputeDtype | None,
-) -> LoadedModels:
+) -> list[ModelFolder]:
     """Read models from folders of `rnnsearch-export`, which include their data."""
     folders = [read_folder(path) for path in paths]
     first = folders[0]
@@ -139,15 +140,22 @@ def _read_folders(
             has = f"has {own[name]}" if name in own else "has its own; leave it out"
             raise UserError(f"{name} {value}: the model {names[0]} {has}")
     described = []
-    for name, folder in zip(names, folders, strict=True):
+    for name, folder in zip(names, folders, strict=True) if len(folders) > 1 else ():
         sides = dict(zip(("source", "target"), folder.dictionaries, strict=True))
         described.append(describe(sides, folder.config.languages, folder.path, **texts))
         check(described[0], described[-1], names[0], f"{name} has")
+    return folders
+
+
+def _as_modules(
+    folders: Sequence[ModelFolder], device: "str | torch.device", compute_dtype: LoadedDtype
+) -> LoadedModels:
+    """Return the folders' models as modules of torch."""
     for folder in folders:
         folder.model.to(device)  # move first: rounding depends on the device
-        if compute_dtype:
-            folder.model.compute_in(compute_dtype)
+        folder.model.compute_in(compute_dtype)
         folder.model.round_matrices()
+    first = folders[0]
     return LoadedModels(
         [folder.model for folder in folders],
         first.dictionaries,

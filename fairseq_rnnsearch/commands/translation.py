@@ -1,6 +1,5 @@
 """A `Translator`'s result: a translation, its alternatives, and its alignment."""
 
-import html
 import io
 import math
 import threading
@@ -209,6 +208,8 @@ class Translation:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows."""
+        import html
+
         text = f"<p>{html.escape(self.source)}<br><b>{html.escape(self.text)}</b></p>"
         return text if self.alignment is None else text + self.html()
 

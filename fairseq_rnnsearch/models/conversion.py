@@ -41,8 +41,7 @@ def to_folder(
         config = read.config._replace(licence=licence or read.config.licence)
     else:
         changes = {"data": data} if data else {}
-        cpu = torch.device("cpu")
-        trained = read_models([str(found)], changes, cpu, "float32", user_dir)
+        trained = read_models([str(found)], changes, "cpu", "float32", user_dir)
         [model], dictionaries = trained.models, trained.dictionaries
         cfg, folder = trained.options, trained.data
         if not isinstance(model, TranslationModel):

@@ -10,28 +10,34 @@
 ``rnnsearch-export`` writes one. ``load`` and the commands take it wherever they take a checkpoint.
 """
 
+import contextlib
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-import torch
-from safetensors import SafetensorError, safe_open
-from safetensors.torch import save
+from safetensors import SafetensorError
+from safetensors.numpy import load_file, save
 
 from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.errors import UserError, as_text, reason
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models.find import CONFIG, PARAMETERS
-from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
-from fairseq_rnnsearch.network.removed_options import drop_removed
-from fairseq_rnnsearch.network.translation_model import current_names
+from fairseq_rnnsearch.models.shapes import shapes_of
+from fairseq_rnnsearch.older_models import current_names, drop_removed
 from fairseq_rnnsearch.text import plain_text
 from fairseq_rnnsearch.text.checksums import check_checksum, write_list
 from fairseq_rnnsearch.text.dictionary_file import Dictionary, read_dictionary, written
+
+if TYPE_CHECKING:
+    import torch
+
+    from fairseq_rnnsearch.network import TranslationModel
 
 CARD = "README.md"
 _SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
@@ -58,13 +64,39 @@ class ModelConfig(NamedTuple):
     licence: str = ""
 
 
-class ModelFolder(NamedTuple):
-    """A folder that has been read."""
+@dataclass(frozen=True)
+class ModelFolder:
+    """A folder that has been read, without torch.
+
+    Attributes:
+        parameters: by name, float32; or int8, with the scale of each row under the name with
+            ``.scale`` behind it.
+    """
 
     path: Path
     config: ModelConfig
     dictionaries: tuple[Dictionary, Dictionary]
-    model: TranslationModel
+    parameters: dict[str, np.ndarray]
+
+    @cached_property
+    def model(self) -> "TranslationModel":
+        """The model as a module of torch, in float32."""
+        import torch
+
+        from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
+
+        options = ModelOptions(**self.config.options)
+        with _together(self.path), torch.device("meta"):  # the values are there
+            model = TranslationModel(*networks_of(options, *self.dictionaries))
+        values = {name: torch.from_numpy(self._float32(name)) for name in model.state_dict()}
+        model.load_state_dict(values, assign=True)
+        return model.eval()
+
+    def _float32(self, name: str) -> np.ndarray:
+        values = self.parameters[name]
+        if values.dtype == np.int8:
+            return values.astype(np.float32) * self.parameters[name + _SCALE][:, None]
+        return values
 
 
 class LoadedModels(NamedTuple):
@@ -75,7 +107,7 @@ class LoadedModels(NamedTuple):
         options: fairseq's, of the last checkpoint's model, with its architecture as ``_name``.
     """
 
-    models: Sequence[torch.nn.Module]
+    models: "Sequence[torch.nn.Module]"
     dictionaries: tuple[Any, Any]
     languages: tuple[str, str]
     data: Path
@@ -89,7 +121,7 @@ class LoadedModels(NamedTuple):
 
 def write_folder(
     out: Path,
-    model: TranslationModel,
+    model: "TranslationModel",
     config: ModelConfig,
     dictionaries: tuple[Any, Any],
     data: Path,
@@ -124,22 +156,22 @@ def write_folder(
         write_list(folder, sorted(path.name for path in folder.iterdir()))
 
 
-def _as_stored(model: TranslationModel, weights: str) -> Iterator[tuple[str, torch.Tensor]]:
+def _as_stored(model: "TranslationModel", weights: str) -> Iterator[tuple[str, np.ndarray]]:
     for name, parameter in model.named_parameters():
-        values = parameter.detach().float().cpu().contiguous()
-        if weights == "float32" or values.dim() == 1:
+        values = parameter.detach().float().cpu().contiguous().numpy()
+        if weights == "float32" or values.ndim == 1:
             yield name, values
         elif weights == "int8":
-            steps, scales = quantised(values.numpy())
-            yield name, torch.from_numpy(steps)
-            yield name + _SCALE, torch.from_numpy(scales)
-        elif not torch.isfinite(half := values.half()).all():
+            steps, scales = quantised(values)
+            yield name, steps
+            yield name + _SCALE, scales
+        elif (largest := np.abs(values).max()) > (end := np.finfo(np.float16).max):
             raise UserError(
-                f"--weights float16: {name} has numbers up to {values.abs().max():.3g}, and "
-                f"float16 ends at {torch.finfo(torch.float16).max:,.0f}; expected float32 or int8"
+                f"--weights float16: {name} has numbers up to {largest:.3g}, and float16 ends at "
+                f"{end:,.0f}; expected float32 or int8"
             )
         else:
-            yield name, half
+            yield name, values.astype(np.float16)
 
 
 def quantised(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -160,7 +192,7 @@ def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) ->
     plain_text.write_settings(folder, settings)
 
 
-def _card(model: TranslationModel, config: ModelConfig, weights: str) -> str:
+def _card(model: "TranslationModel", config: ModelConfig, weights: str) -> str:
     numbers = sum(parameter.numel() for parameter in model.parameters())
     options = "\n".join(f"| `{name}` | {value} |" for name, value in config.options.items())
     source, target = config.languages
@@ -208,7 +240,10 @@ def read_folder(path: Path) -> ModelFolder:
             raise UserError(f"{path} is not a complete model: it lacks {name}")
         check_checksum(path / name, "rnnsearch-export")
     source, target = (read_dictionary(path / name) for name in dictionaries)
-    return ModelFolder(path, config, (source, target), _model(path, config, source, target))
+    with _together(path):
+        shapes = shapes_of(len(source), len(target), **config.options)
+        parameters = _checked(current_names(load_file(path / PARAMETERS)), shapes)
+    return ModelFolder(path, config, (source, target), parameters)
 
 
 def read_config(path: Path) -> ModelConfig:
@@ -236,26 +271,45 @@ def read_config(path: Path) -> ModelConfig:
         raise UserError(f"{file} cannot be read: {reason(problem)}") from problem
 
 
-def _model(
-    path: Path, config: ModelConfig, source: Dictionary, target: Dictionary
-) -> TranslationModel:
+@contextlib.contextmanager
+def _together(path: Path) -> Iterator[None]:
     try:
-        with torch.device("meta"):  # shapes only, until the file gives values
-            model = TranslationModel(*networks_of(ModelOptions(**config.options), source, target))
-        with safe_open(path / PARAMETERS, "pt") as file:
-            names = [name for name in file.keys() if not name.endswith(_SCALE)]  # noqa: SIM118
-            parameters = current_names({name: _values(file, name) for name in names})
-        model.load_state_dict(model.checked(parameters), assign=True)
+        yield
     except (ValueError, TypeError, RuntimeError, SafetensorError) as problem:
         raise UserError(
             f"{path / PARAMETERS} and {CONFIG} do not form a model together: {reason(problem)}"
         ) from problem
-    return model.eval()
 
 
-def _values(file: Any, name: str) -> torch.Tensor:
-    """Return a parameter as float32."""
-    values = file.get_tensor(name)
-    if values.dtype == torch.int8:
-        return values.float() * file.get_tensor(name + _SCALE)[:, None]
-    return values.float()
+def _checked(
+    stored: Mapping[str, np.ndarray], shapes: Mapping[str, tuple[int, ...]]
+) -> dict[str, np.ndarray]:
+    """Return parameters of these shapes, as 8-bit numbers with their scales or as float32.
+
+    Raises:
+        ValueError: the stored ones are others, or hold numbers that are not finite.
+    """
+    is_rounded = {name for name in shapes if name in stored and stored[name].dtype == np.int8}
+    scales = {name + _SCALE: shapes[name][:-1] for name in is_rounded}
+    shapes = {**shapes, **scales}
+    for problem, names in (
+        ("Missing", shapes.keys() - stored.keys()),
+        ("Unexpected", stored.keys() - shapes.keys()),
+    ):
+        if names:
+            raise ValueError(f"{problem} keys: {', '.join(sorted(names))}")
+    for name, shape in shapes.items():
+        if stored[name].shape != shape:
+            has = f"it is {stored[name].shape}, and options and dictionaries make it {shape}"
+            raise ValueError(f"size mismatch for {name}: {has}")
+    parameters = {
+        name: values if name in is_rounded else values.astype(np.float32, copy=False)
+        for name, values in stored.items()
+    }
+    broken = [name for name, values in parameters.items() if not np.isfinite(values).all()]
+    if broken:
+        raise ValueError(
+            f"{len(broken)} of {len(parameters)} parameters hold numbers that are not finite, "
+            f"{broken[0]} first: take a checkpoint from before training went wrong"
+        )
+    return parameters

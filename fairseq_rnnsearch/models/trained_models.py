@@ -29,7 +29,7 @@ from fairseq_rnnsearch.text.compatibility import Sides, check, describe
 def read_models(
     paths: Sequence[str],
     changes: dict[str, str],
-    device: torch.device,
+    device: str | torch.device,
     compute_dtype: str | None = None,
     user_dir: str | Path | None = None,
     texts: dict[str, Any] | None = None,

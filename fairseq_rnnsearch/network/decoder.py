@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.checks import DECODER_ORDERS
 from fairseq_rnnsearch.kernels import (
     DecoderParts,
     DecoderSteps,
@@ -35,8 +36,6 @@ from fairseq_rnnsearch.paper.equations import (
     Memory,
     OutputLayer,
 )
-
-DECODER_ORDERS = ("program", "appendix", "section3")
 
 
 class Positions(NamedTuple):

@@ -1,6 +1,5 @@
 """The whole model: RNNsearch, or RNNencdec, with the checks of its parameters."""
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +12,6 @@ from fairseq_rnnsearch.network.decoder import Decoder
 from fairseq_rnnsearch.network.encoder import Encoder
 from fairseq_rnnsearch.network.precision import round_matrices
 from fairseq_rnnsearch.text.dictionary_file import file_of
-
-_OLDER = re.compile(r"^(encoder|decoder)\.network\.")
 
 
 def networks_of(
@@ -81,13 +78,6 @@ def custom_module(model: nn.Module) -> str | None:
         if type(part).__module__.partition(".")[0] not in (__name__.partition(".")[0], "torch"):
             return f"{name or 'the model'}: {type(part).__name__}"
     return None
-
-
-def current_names(parameters: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return parameters under today's names; until d09b774 they began with "encoder.network."."""
-    if "encoder.network.embedding.bias" not in parameters:  # of today, or not of this model
-        return dict(parameters)
-    return {_OLDER.sub(r"\1.", name): value for name, value in parameters.items()}
 
 
 class TranslationModel(nn.Module):

@@ -30,8 +30,7 @@ from omegaconf import OmegaConf
 from torch.utils._pytree import tree_map
 
 from fairseq_rnnsearch.errors import UserError, reason, user_error
-from fairseq_rnnsearch.network.removed_options import drop_removed
-from fairseq_rnnsearch.network.translation_model import current_names
+from fairseq_rnnsearch.older_models import current_names, drop_removed
 from fairseq_rnnsearch.runs.checkpoint_file import explained, read_data, write_whole
 
 FORMAT = 1  # raised when a field changes its meaning, so that older programs refuse the checkpoint
