@@ -22,7 +22,8 @@ from types import TracebackType
 
 logger = logging.getLogger(__name__)
 
-FAIRSEQ = "fairseq-fixed==0.12.3.1"  # as pip has it
+# what only the installation with fairseq has
+_WITH_FAIRSEQ = {"fairseq", "fairseq_cli", "hydra", "omegaconf", "sacrebleu", "torch"}
 MOST = 500  # characters to show of an exception or a parser message
 MOST_OF_A_MISTAKE = 2000  # a UserError may name several paths
 
@@ -116,10 +117,10 @@ def line_of(error: BaseException) -> str:
         return str(mistake)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    if isinstance(error, ModuleNotFoundError) and error.name == "fairseq":
+    if isinstance(error, ModuleNotFoundError) and error.name in _WITH_FAIRSEQ:
         return (
-            f"this needs fairseq, which is not installed: pip install {FAIRSEQ}; only models as "
-            "folders, such as en-fr, work without it"
+            f"this needs {error.name}, which is not installed: pip install "
+            "'fairseq-rnnsearch[fairseq]'; only models as folders, such as en-fr, work without it"
         )
     is_of_a_file = isinstance(error, OSError) and error.filename  # it names the file
     return as_text(reason(error) if is_of_a_file else f"{reason(error)}{_place(error)}")
