@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -33,7 +32,7 @@ def replacing(
     path = Path(path)
     if path.is_dir() and not may_be_folder:  # before the work, not after it
         raise UserError(f"{path} cannot be written: Is a directory")
-    around = path.parent / f".{uuid.uuid4().hex}.unfinished"
+    around = path.parent / f".{os.urandom(16).hex()}.unfinished"
     new, old = around / "new", around / "old"
     try:
         if path.parent == Path("/dev"):  # such as /dev/stdout

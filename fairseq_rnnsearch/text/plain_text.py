@@ -39,7 +39,7 @@ _ABBREVIATION = (
     r"\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\."
     rf"|\d\.(?=\s+(?:{_GERMAN}|Jahrhundert)(?!\p{{L}}))"
 )
-_BETWEEN_SENTENCES = regex.compile(
+_BETWEEN_SENTENCES = (
     rf"""(?<=[.!?…؟।۔։።။។]["'”’»)\]]*)(?<!{_ABBREVIATION})\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
@@ -132,7 +132,7 @@ class PlainText:
 
 def sentences_in(line: str) -> list[str]:
     """Split a line after a mark that ends a sentence if another sentence seems to follow."""
-    return _BETWEEN_SENTENCES.split(line)
+    return regex.split(_BETWEEN_SENTENCES, line)
 
 
 def segmenter(path: Path) -> Callable[..., list[str]]:

@@ -71,7 +71,8 @@ def join(tokens: Sequence[str]) -> str:
 
 def spaces_in(symbols: Iterable[str]) -> set[str]:
     """Return the white space that has a token among a model's symbols, and the plain space."""
-    matches = filter(None, (_ESCAPED.fullmatch(shown(symbol)) for symbol in symbols))
+    escaped = (shown(symbol) for symbol in symbols if ESCAPE in symbol)
+    matches = filter(None, map(_ESCAPED.fullmatch, escaped))
     return {" ", *(chr(int(one[1], 16)) for one in matches)}
 
 

@@ -13,7 +13,6 @@ Packages are imported when they are needed: ``rnnsearch-train --dry-run`` goes w
 import logging
 import re
 from collections.abc import Callable, Sequence
-from importlib.metadata import version
 from typing import Literal, get_args
 
 from fairseq_rnnsearch.errors import as_text
@@ -70,6 +69,8 @@ def word_tokenizer(language: str) -> tuple[Split, Join]:
 
 def _moses_tokenizer(language: str, sacremoses: str | None) -> tuple[Split, Join]:
     """Return Moses' functions; a warning says that another version split the training text."""
+    from importlib.metadata import version
+
     from sacremoses import MosesDetokenizer, MosesTokenizer
 
     if sacremoses not in (None, version("sacremoses")):
