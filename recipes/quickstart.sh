@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# From nothing to a trained RNNsearch in minutes on a laptop: makes a small English-French corpus,
-# trains, translates the test set, prints BLEU, three translations, and the paths of a heatmap and of
-# a page that translates in the browser.
+# Trains an RNNsearch from scratch in minutes on a laptop: generates a small English-French corpus,
+# trains, translates the test set, and prints BLEU, three translations, and the paths of a heatmap and
+# of a page that translates in the browser.
 #
 #     bash recipes/quickstart.sh
 #
-# Run again, the recipe goes on where it stopped. The variables at the top of this script, and those
-# of recipes/environment.sh, can be set in the environment.
+# Rerun it to resume an interrupted run. The variables at the top of this script, and those of
+# recipes/environment.sh, can be set in the environment.
 
 : "${EPOCHS:=14}" "${BATCH_SIZE:=80}" "${DROPOUT:=0.1}" "${SEED:=1}"
-: "${LEARNING_RATE:=0.002}" "${ANNEAL_FROM:=11}" # the epoch from which each halves the learning rate
+: "${LEARNING_RATE:=0.002}" "${ANNEAL_FROM:=11}" # from this epoch on, each halves the learning rate
 : "${BEAM:=5}" "${LEAST_BLEU:=90}"
 : "${TRAIN_SENTENCES:=12000}" "${TEST_SENTENCES:=500}"
-# More threads do not pay for so small a model, and they lose much where a core is busy.
+# More threads do not speed up so small a model, and slow it down on a busy machine.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
@@ -64,13 +64,13 @@ report() {
     awk -v score="$score" -v least="$LEAST_BLEU" 'BEGIN { exit !(score >= least) }' ||
         die "BLEU $score is below $LEAST_BLEU"
     echo
-    echo "your own sentence, of the words in $WORK/data/dict.en.txt:"
+    echo "translate your own sentence, with words from $WORK/data/dict.en.txt:"
     echo '  echo "The young woman buys a red car near the white church." |'
     printf '    %q %q --heatmap-dir heatmaps\n' "$(command -v rnnsearch-translate)" "$WORK"
 }
 
 # write_page CHECKPOINT: makes $PARTIAL, a page that translates in the browser and offers three
-# sentences, the longest among them; in place of a checkpoint, --training=FOLDER.
+# example sentences, among them the longest. --training=FOLDER may replace CHECKPOINT.
 write_page() {
     local sentence
     local -a examples=()
@@ -89,7 +89,7 @@ main() {
     run_step "make the corpus" "$WORK/corpus" make_corpus
     run_step "binarise it" "$WORK/data" binarise
     resume_step "train for $EPOCHS epochs" train
-    # with another beam they may be of an earlier run
+    # with another beam, these may belong to an earlier run
     find "$WORK/.done" -name 'translate the test set*' ! -name "*with beam $BEAM" -delete
     run_step "translate the test set with beam $BEAM" "$WORK/translations" translate
     run_step "write a page that translates" "$WORK/living.html" \
@@ -97,8 +97,8 @@ main() {
     run_step "write a page of the training" "$WORK/training.html" \
         write_page "--training=$WORK/checkpoints"
     report
-    echo "a page that translates, for any browser: $WORK/living.html"
-    echo "the same after each epoch of the training, with a slider: $WORK/training.html"
+    echo "a page that translates in any browser: $WORK/living.html"
+    echo "the same with a slider over the epochs of training: $WORK/training.html"
     log "done in $SECONDS s"
 }
 

@@ -1,17 +1,17 @@
-# Sourced by the recipes: strict mode, steps that are done once, and what they share of fairseq. ROOT
-# is the root of the repository.
+# Sourced by the recipes: strict mode, steps that run once, and shared calls of fairseq. ROOT is the
+# root of the repository.
 #
-# A recipe calls begin_work, and then its steps with `run_step` or `resume_step`, outside of any `if`,
-# `&&` or `||`, where bash would ignore failures inside them. What a step makes appears under its
-# own name only when it is complete, and only then is the step stamped in $WORK/.done, so that an
-# interrupted recipe goes on where it stopped.
+# A recipe calls begin_work, and then its steps with `run_step` or `resume_step`. These must stand
+# outside any `if`, `&&` or `||`, where bash would ignore failures inside them. The output of a step
+# gets its name only when it is complete, and only then is the step stamped in $WORK/.done. So an
+# interrupted recipe resumes where it stopped.
 
 set -euo pipefail
 
 ROOT=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 STEP=
 PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
-export RNNSEARCH_WHOLE_LOG=1 # logs have all that fairseq says; the screen has what is picked here
+export RNNSEARCH_WHOLE_LOG=1 # logs get all that fairseq prints, the screen a selection
 trap '[[ $? = 0 || -z $STEP ]] || log "step \"$STEP\" is unfinished; run again to go on"' EXIT
 
 log() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
@@ -28,7 +28,7 @@ show_help() { sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0"; }
 only_help() {
     (($#)) || return 0
     [[ $1 != -h && $1 != --help ]] || { show_help && exit; }
-    die "unknown argument $1; --help says what can be set"
+    die "unknown argument $1; see --help for what can be set"
 }
 
 # one_of NAME VALUE...: dies unless the variable NAME has one of the values.
@@ -39,8 +39,8 @@ one_of() {
 # list_of NAME: leaves the words of the variable NAME in the array WORDS, where a * is no pattern.
 list_of() { read -r -d '' -a WORDS <<<"${!1}" || true; }
 
-# check_work_folder DEFAULT: makes $WORK absolute. Steps replace what they find in it: it must be new,
-# or hold only archives that were put there to save the download.
+# check_work_folder DEFAULT: makes $WORK absolute. Steps replace what is in it, so it must be new, or
+# hold nothing but archives that were put there to save the download.
 check_work_folder() {
     local others
     WORK=${WORK:-$1}
@@ -52,8 +52,8 @@ check_work_folder() {
 }
 
 # remember_settings NAME...: dies if the work folder was made with another value of one of these
-# variables. A folder that is older than a setting does not have it, and one in which no step has
-# ended takes others.
+# variables. Settings newer than the folder are ignored, and a folder in which no step is done accepts
+# new values.
 remember_settings() {
     local name settings changed
     settings=$(for name; do printf '%s=%s\n' "$name" "${!name//$'\n'/ }"; done)
@@ -68,17 +68,17 @@ remember_settings() {
     mv -- "$WORK/settings.partial" "$WORK/settings"
 }
 
-# begin_work DEFAULT NAME...: makes the work folder and the Python environment; NAME are the settings
-# that cannot be changed in that folder.
+# begin_work DEFAULT NAME...: makes the work folder and the Python environment. The settings NAME
+# cannot change in that folder.
 begin_work() {
     check_work_folder "$1"
     remember_settings "${@:2}"
     log "working in $WORK"
-    exec </dev/null # some programs fail where it is closed
+    exec </dev/null # some programs fail if it is closed
     source "$ROOT/recipes/environment.sh"
 }
 
-# to_disk FILE: makes all that was written to its file system survive a power loss.
+# to_disk FILE: syncs its file system, so that what was written survives a power loss.
 to_disk() { sync -f -- "$1" 2>/dev/null || sync; }
 
 # run_step NAME OUTPUT COMMAND...: COMMAND makes the file or folder $PARTIAL, which becomes OUTPUT.
@@ -96,8 +96,8 @@ make_whole() { # OUTPUT COMMAND...
     mv -- "$PARTIAL" "$1"
 }
 
-# resume_step NAME COMMAND...: COMMAND goes on by itself where it was interrupted. Descriptor 8 locks
-# the step, where the system has locks, until it ends with all that it has begun.
+# resume_step NAME COMMAND...: COMMAND resumes by itself. Descriptor 8 locks the step, if the system
+# has locks, until it and all its children have ended.
 resume_step() {
     exec 8>"$WORK/.done/.$1"
     ! command -v flock >/dev/null || flock -n 8 || die "$1: another run is at it in $WORK"
@@ -113,7 +113,7 @@ resume_step() {
         STEP=
         log "$1: done in $((SECONDS - start)) s"
     fi
-    exec 8>&- # other runs may look at it now
+    exec 8>&- # release the lock
 }
 
 # logged NAME COMMAND...: writes the output to a log, and shows its end if the command fails.
@@ -129,13 +129,13 @@ show_end() {
     die "$STEP: the end of $1 is above"
 }
 
-# same_length FILE FILE: dies unless both have as many lines.
+# same_length FILE FILE: dies unless both have the same number of lines.
 same_length() {
-    (($(wc -l <"$1") == $(wc -l <"$2"))) || die "$1 and $2 should have as many lines"
+    (($(wc -l <"$1") == $(wc -l <"$2"))) || die "$1 and $2 should have the same number of lines"
 }
 
-# train_translator OPTION...: rnnsearch-train from SOURCE to TARGET, on $WORK/corpus and in $WORK. Each
-# setting that its --help lists may be a variable of the environment, such as HIDDEN.
+# train_translator OPTION...: runs rnnsearch-train from SOURCE to TARGET on $WORK/corpus, in $WORK. Any
+# setting that its --help lists can be an environment variable, such as HIDDEN.
 train_translator() {
     python -P "$ROOT/recipes/train.py" --corpus "$WORK/corpus" --languages "$SOURCE,$TARGET" \
         --work "$WORK" "$@"
@@ -143,15 +143,15 @@ train_translator() {
 
 # --- fairseq
 
-# preprocess LOG SOURCE TARGET OPTION...: fairseq-preprocess from one language to the other, to
+# preprocess LOG SOURCE TARGET OPTION...: runs fairseq-preprocess from one language to the other, into
 # $PARTIAL.
 preprocess() {
     logged "$1" fairseq-preprocess "${PLUGIN[@]}" --source-lang "$2" --target-lang "$3" \
         --destdir "$PARTIAL" "${@:4}"
 }
 
-# describe_preprocessing LANGUAGE[:CODES]...: writes how the text in the data folder $PARTIAL was
-# made (by TOKENIZER, LOWERCASE and files of BPE codes there), for commands that take plain text.
+# describe_preprocessing LANGUAGE[:CODES]...: records how the text in the data folder $PARTIAL was
+# preprocessed (TOKENIZER, LOWERCASE, files of BPE codes there), for commands that read plain text.
 describe_preprocessing() {
     local side codes tokenizer="\"$TOKENIZER\"" separator='{' lowercase=false
     [[ $LOWERCASE = 0 ]] || lowercase=true
@@ -167,8 +167,8 @@ describe_preprocessing() {
     echo '}' >>"$PARTIAL/preprocessing.json"
 }
 
-# train_logged NAME COMMAND...: like logged, but adds to the log and shows how training goes. It ends
-# this shell if SIGUSR1 has ended the training, which is no error of the training and not its end.
+# train_logged NAME COMMAND...: like logged, but appends to the log and shows progress. If SIGUSR1
+# stopped the training, which is neither an error nor its end, this shell exits.
 train_logged() {
     local file=$WORK/logs/$1.log status=0 updates=0 epochs=0 place
     shift
@@ -183,15 +183,15 @@ train_logged() {
     ! tail -n 5 -- "$file" | grep -q 'Stopped by SIGUSR1' || exit 138
 }
 
-# set_sizes: leaves the options of the model's sizes in SIZES.
+# set_sizes: sets SIZES to the options of the model's sizes.
 set_sizes() {
     SIZES=(--encoder-embed-dim "$EMBEDDING" --decoder-embed-dim "$EMBEDDING"
         --encoder-hidden-size "$HIDDEN" --decoder-hidden-size "$HIDDEN"
         --attention-size "$ATTENTION" --maxout-size "$MAXOUT")
 }
 
-# set_optimization OPTIMIZER UPDATES: leaves the options of the cost and of the optimizer, for a
-# training of so many updates, in OPTIMIZATION.
+# set_optimization OPTIMIZER UPDATES: sets OPTIMIZATION to the options of the cost and the optimizer,
+# for that many updates.
 set_optimization() {
     if [[ $1 = adadelta ]]; then # the paper's, with its summed cost
         OPTIMIZATION=(--cost-scale sum --optimizer rnnsearch_adadelta)

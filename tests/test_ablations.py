@@ -268,7 +268,7 @@ def test_the_recipe_compares_arms_and_goes_on(tmp_path):
     assert [row[1].strip() for row in rows[2:]] == ["program", "reset_after"]
     assert all(len(row[6].split()) == 2 for row in rows[2:])  # a BLEU for each seed
     assert len(list((tmp_path / "work" / "arms").glob("*/rate-*/seed-*"))) == 4
-    assert again.stderr.count("it is in the record") == 4
+    assert again.stderr.count("already recorded") == 4
     assert first.stdout.endswith(again.stdout)  # before it, the first has told of its epochs
     settings |= {"WORK": str(tmp_path / "other"), "KNOWN_RUNS": str(tmp_path / "work" / "runs.tsv")}
     known = run_process(command, env=os.environ | settings)

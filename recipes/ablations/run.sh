@@ -5,28 +5,27 @@
 #     bash recipes/ablations/run.sh
 #     CORPUS=long LONG_DIR=FOLDER bash recipes/ablations/run.sh
 #
-# README.md beside this script names the arms. With the first seed each arm is trained with each of
-# LEARNING_RATES; the one with the better BLEU on the validation set is the arm's for all seeds.
-# Run again, it goes on where it stopped, and takes arms, seeds and rates that are new. Once the text
-# is prepared, others can run beside it in the same WORK, with other ARMS. The settings that
-# `rnnsearch-train --help` lists may be variables of the environment, and hold for all arms, but for
-# those that tell arms apart.
+# README.md in this folder lists the arms. With the first seed, each arm is trained with each of
+# LEARNING_RATES; the rate with the better BLEU on the validation set serves all its seeds. Rerun it to
+# resume, or to add arms, seeds and rates. Once the text is prepared, several runs can share a WORK, with
+# different ARMS. Any setting listed by `rnnsearch-train --help` can be an environment variable and
+# applies to all arms, except those that define an arm.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 
 set -a # rnnsearch-train reads them
-: "${CORPUS:=multi30k}" # or long: the third of the pairs of LONG_DIR with most source words
+: "${CORPUS:=multi30k}" # or long: the longest third of the pairs in LONG_DIR
 : "${LONG_DIR:=}"       # a folder with {train,val,test}.{en,fr}.gz
 : "${MULTI30K_DIR:=}"   # a folder with Multi30k, which saves the download
 : "${ARMS:=}"           # default: all, or with CORPUS=long the main ones
 : "${SEEDS:=1 2 3}"
 : "${LEARNING_RATES:=0.003 0.006}"
-# Models of half the Multi30k recipe's sizes learn in a quarter of an hour what those of its own
-# sizes have not begun to learn: attention is late to point anywhere.
+# At half the Multi30k recipe's sizes, attention starts to align within a quarter of an hour; at full
+# size it does not.
 : "${EMBEDDING:=128}" "${HIDDEN:=128}" "${ATTENTION:=128}" "${MAXOUT:=128}"
 : "${TOKENIZER:=moses}" "${BPE_MERGES:=4000}" "${UPDATES:=3600}"
 [[ $CORPUS = multi30k ]] || : "${LONGEST:=100}" # subwords: 50 would leave out two thirds
-: "${KNOWN_RUNS:=}" # a record as WORK/runs.tsv, of runs with these settings, which are not run again
+: "${KNOWN_RUNS:=}" # a record like WORK/runs.tsv; its runs, made with these settings, are not repeated
 : "${TRAIN_OPTIONS:=}"
 set +a
 
@@ -59,10 +58,10 @@ check_ablations() {
     local name
     for name in SEED LEARNING_RATE MODEL DECODER_ORDER INITIALIZATION EVALUATE; do
         [[ -z ${!name:-} ]] ||
-            die "$name=${!name}: would be ignored; ARMS, SEEDS and LEARNING_RATES say what is trained"
+            die "$name=${!name}: would be ignored; set ARMS, SEEDS and LEARNING_RATES instead"
     done
     one_of CORPUS multi30k long
-    [[ $CORPUS = multi30k || -n $LONG_DIR ]] || die "CORPUS=long: give its folder as LONG_DIR"
+    [[ $CORPUS = multi30k || -n $LONG_DIR ]] || die "CORPUS=long needs LONG_DIR"
     if [[ -z $ARMS ]]; then
         ARMS=${ALL_ARMS[*]}
         [[ $CORPUS = multi30k ]] || ARMS=${MAIN_ARMS[*]}
@@ -79,13 +78,13 @@ lay_out_corpus() {
     fi
 }
 
-# run_arm ARM RATE SEED: trains one model, translates both sets with it, in a folder of its own below
-# $ALL, where it finds the text of all, and records what it has reached.
+# run_arm ARM RATE SEED: trains one model, translates both sets with it, and records its scores. It works
+# in its own folder below $ALL, which has the text for all.
 run_arm() {
     local arm=$1 part
     log "arm $arm, learning rate $2, seed $3"
     if grep -qs "^$arm"$'\t'"$2"$'\t'"$3"$'\t' -- "$RECORD"; then
-        log "it is in the record"
+        log "already recorded"
         return
     fi
     WORK=$ALL/arms/$arm/rate-$2/seed-$3

@@ -7,9 +7,9 @@
 # TATOEBA is a download of sentence pairs from https://www.manythings.org/anki/fra-eng.zip (CC BY
 # 2.0, tatoeba.org). TEST_PREFIX names Tatoeba's test set of OPUS-MT, PREFIX.en and PREFIX.fr, plain
 # or as .gz (github.com/Helsinki-NLP/OPUS-MT-testsets). Its sentences stay out of training and
-# validation. EVALUATE=valid leaves the test set unread. Each setting that `rnnsearch-train --help`
-# lists may be a variable of the environment, such as HIDDEN; settings.sh has the values of this
-# recipe. Run again, the recipe goes on where it stopped.
+# validation. EVALUATE=valid leaves the test set unread. Any setting listed by `rnnsearch-train --help`
+# can be an environment variable, such as HIDDEN; settings.sh has this recipe's values. Rerun it to
+# resume an interrupted run.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${TATOEBA:=}" "${TEST_PREFIX:=}"
@@ -43,7 +43,7 @@ main() {
     train_translator --title "Everyday sentences" --licence "$LICENCE"
     rm -f -- "$WORK/.done/write the model's folder" # quick, and its card has the last scores
     run_step "write the model's folder" "$WORK/model" write_model
-    echo "the model, to be shared: $WORK/model"
+    echo "the model, ready to share: $WORK/model"
 }
 
 main

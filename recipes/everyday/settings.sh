@@ -1,5 +1,5 @@
-# In the place of rnnsearch-train's own: a model of at most 8 million parameters, within three hours of
-# one thread. BPE-dropout, then R-Drop, a uniform start and averages are what paid on Multi30k
+# These replace rnnsearch-train's defaults: at most 8 million parameters, and three hours on one thread.
+# BPE-dropout, then R-Drop, a uniform start and averaged checkpoints helped on Multi30k
 # (recipes/multi30k/LEDGER.md).
 
 set -a

@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# Trains RNNsearch in both directions, aligns the 447 Hansards sentences of the NAACL 2003 task by
-# force, and prints precision, recall and alignment error rate of each direction and of both joined.
-# If eflomal is installed, its rows stand beside ours, and settings are chosen by its links of
-# VALID: the human links are kept for the end.
+# Trains RNNsearch in both directions, force-aligns the 447 Hansards sentence pairs of the NAACL 2003
+# task, and prints precision, recall and alignment error rate of each direction and of both joined. If
+# eflomal is installed, its rows are added, and settings can be chosen by its links of VALID, which
+# keeps the human links for the end.
 #
 #     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh
 #
-# recipes/hansards/settings.sh has all that can be set. Run again, the recipe goes on where it stopped.
+# recipes/hansards/settings.sh lists all settings. Rerun it to resume an interrupted run.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 source "$HERE/settings.sh"
@@ -44,7 +44,7 @@ binarise() {
     TOKENIZER=space LOWERCASE=1 describe_preprocessing en:codes fr:codes
 }
 
-# align_text SOURCE-TARGET MODEL TEXT FORMATS OPTION...: aligns sentences by force
+# align_text SOURCE-TARGET MODEL TEXT FORMATS OPTION...: force-aligns sentences
 align_text() {
     python -P -m fairseq_rnnsearch.commands.align "$WORK/checkpoints-$2/checkpoint_best.pt" \
         --user-dir "$HERE/foresight" --data "$WORK/data" \
@@ -60,11 +60,11 @@ align() {
         --heatmap-source-end "$SOURCE_END" ${further[@]+"${further[@]}"}
 }
 
-# find_eflomal: puts eflomal on PATH; fails where there is none.
+# find_eflomal: puts eflomal on PATH; fails if there is none.
 find_eflomal() {
     [[ -z $EFLOMAL ]] || PATH=$PATH:$EFLOMAL # last: a Python of its own lies there too
     command -v eflomal-align eflomal-makepriors >/dev/null ||
-        { log "eflomal is not on PATH, so its rows are left out; EFLOMAL may name its folder" && return 1; }
+        { log "eflomal is not on PATH: its rows are omitted; EFLOMAL can name its folder" && return 1; }
 }
 
 # eflomal_align SPLIT OPTION...: aligns sentences in both directions, and joins their links.
@@ -76,7 +76,7 @@ eflomal_align() {
         --forward "$PARTIAL/en-fr.pharaoh" --inverse "$PARTIAL/fr-en.pharaoh" >"$PARTIAL/joined"
 }
 
-# eflomal_train: aligns the training text, and keeps what it has learned as priors.
+# eflomal_train: aligns the training text, and keeps the estimates as priors.
 eflomal_train() {
     eflomal_align train
     logged eflomal-priors eflomal-makepriors -p "$PARTIAL/priors" \
@@ -87,18 +87,18 @@ eflomal_train() {
 # turn_links: makes $PARTIAL/fr-en from the links $PARTIAL/en-fr
 turn_links() { sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$PARTIAL/en-fr" >"$PARTIAL/fr-en"; }
 
-# make_guidance: the links that attention is to follow, for each direction.
+# make_guidance: makes the links that attention is trained to follow, for each direction.
 make_guidance() {
     local links=$GUIDED
     [[ $GUIDED != 1 ]] || links=$WORK/eflomal-train/joined
     mkdir -- "$PARTIAL"
-    same_length "$links" "$WORK/corpus/train.en" # a user's file is named as it was given
+    same_length "$links" "$WORK/corpus/train.en" # a user's file keeps its name
     cp -- "$links" "$PARTIAL/en-fr"
     turn_links
 }
 
-# choose_own_text: the training pairs whose links the models find themselves. Training text is in a
-# random order, so that the first pairs are a sample.
+# choose_own_text: selects the training pairs that the models align themselves. Training text is
+# shuffled, so the first pairs are a random sample.
 choose_own_text() {
     local language
     mkdir -- "$PARTIAL"
@@ -110,7 +110,7 @@ choose_own_text() {
     done
 }
 
-# join_own_links: where the posterior weights of both directions, multiplied, agree
+# join_own_links: links where the product of both directions' posterior weights agrees
 join_own_links() {
     mkdir -- "$PARTIAL"
     python -P -m fairseq_rnnsearch.commands.evaluate symmetrise --agreement product \
@@ -120,7 +120,7 @@ join_own_links() {
     turn_links
 }
 
-# need_both STEP: dies unless it was done in both directions
+# need_both STEP: dies unless the step is done in both directions
 need_both() {
     local direction
     for direction in en-fr fr-en; do
@@ -142,7 +142,7 @@ find_own_links() {
         --srcdict "$WORK/data/dict.en.txt" --tgtdict "$WORK/data/dict.fr.txt"
 }
 
-# follow LINKS WEIGHT: leaves in GUIDANCE how a training follows a file of links, if it does.
+# follow LINKS WEIGHT: sets GUIDANCE to the options for following a file of links, if any.
 follow() {
     GUIDANCE=()
     [[ ! -e $1 || $2 =~ ^0*\.?0*$ ]] ||
@@ -156,8 +156,8 @@ train() {
 }
 
 # train_foresight SOURCE-TARGET DATA LINKS: trains the model further, with attention that reads the
-# word to be aligned. With links to follow, all parameters learn; without them, only the alignment
-# model, because attention that knows the word would reveal it to the others by where it points.
+# word to be aligned. With links to follow, all parameters are trained; without them, only the alignment
+# model, because attention that knows the word would reveal it to the decoder by where it points.
 train_foresight() {
     local arch=foresight
     follow "$WORK/$3/$1" "$FORESIGHT_GUIDED_WEIGHT"
@@ -185,7 +185,7 @@ train_direction() {
         --log-format simple --log-interval 50 ${WORDS[@]+"${WORDS[@]}"} "${@:5}"
 }
 
-# translate SOURCE-TARGET: translates VALID, to see what following links does to translations
+# translate SOURCE-TARGET: translates VALID, to see how following links changes translations
 translate() {
     logged "translate-$1" fairseq-generate "$WORK/data" "${PLUGIN[@]}" --gen-subset valid \
         --source-lang "${1%-*}" --target-lang "${1#*-}" \
@@ -243,7 +243,7 @@ report() {
         report_split "$WORK/eflomal-valid/joined" "$WORK/valid$KIND"-{en-fr,fr-en}
     fi
     [[ $GOLD = 1 ]] || return 0
-    echo "against the links that people have drawn:"
+    echo "against the human links:"
     report_split "$gold" "$WORK/aligned$KIND"-{en-fr,fr-en}
     if [[ $WITH_EFLOMAL = 1 ]]; then
         score "$gold" "eflomal, en-fr" --hypothesis "$eflomal/en-fr.pharaoh"
@@ -301,7 +301,7 @@ main() {
     local WITH_EFLOMAL=0 FORESEES='' KIND name
     for name in FORESIGHT GOLD WITH_TEST BLEU POSTERIOR; do one_of "$name" 0 1; done
     [[ $OWN_PAIRS = 0 || $FORESIGHT$GUIDED = 00 ]] ||
-        die "OWN_PAIRS=$OWN_PAIRS: models follow their own links, with FORESIGHT=0 GUIDED=0"
+        die "OWN_PAIRS=$OWN_PAIRS: requires FORESIGHT=0 GUIDED=0"
     [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
     [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
     [[ $OWN_PAIRS = 0 ]] || FORESEES=-own
@@ -312,8 +312,8 @@ main() {
         FORESIGHT_GUIDED_WEIGHT TRAIN_OPTIONS
     find_eflomal && WITH_EFLOMAL=1
     [[ $GUIDED$WITH_EFLOMAL != 10 ]] ||
-        die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"
-    [[ $GOLD$WITH_EFLOMAL != 00 ]] || die "GOLD=0 judges by eflomal's links: install eflomal"
+        die "GUIDED=1 needs eflomal's links: install eflomal, or set GUIDED to a file of links"
+    [[ $GOLD$WITH_EFLOMAL != 00 ]] || die "GOLD=0 needs eflomal's links: install eflomal"
     prepare_text
     train_both
     if [[ $WITH_EFLOMAL = 1 ]]; then align_all valid valid; fi

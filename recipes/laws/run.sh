@@ -4,8 +4,8 @@
 #     LAWS=laws.tsv.gz bash recipes/laws/run.sh [--from STAGE] [--to STAGE]
 #
 # LAWS has a document, English and French in each line, separated by tabs (from
-# github.com/justicecanada/laws-lois-xml). NEWS adds test sets, as TEST_TEXT does in wmt14_en_fr, whose
-# settings and stages these are, in $WORK/experiment. Run again, the recipe goes on where it stopped.
+# github.com/justicecanada/laws-lois-xml). NEWS adds test sets, as TEST_TEXT does in wmt14_en_fr. The
+# settings and stages are those of wmt14_en_fr, run in $WORK/experiment. Rerun it to resume.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 set -a

@@ -4,8 +4,8 @@
 #     bash recipes/lecture/run.sh           # runs it without a screen, in about three minutes
 #     bash recipes/lecture/run.sh --open    # opens it in a browser
 #
-# WORK names the folder of what it makes (default: runs/lecture): the notebook with its outputs, the
-# same as a page, and slides/.
+# WORK names the output folder (default: runs/lecture). It gets the notebook with its outputs, as .ipynb
+# and .html, and slides/.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 source "$HERE/../steps.sh"

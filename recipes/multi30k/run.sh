@@ -5,9 +5,9 @@
 #     TARGET=de bash recipes/multi30k/run.sh
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
 #
-# MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. Each
-# setting that `rnnsearch-train --help` lists may be a variable of the environment, such as HIDDEN;
-# settings.sh has the values of this recipe. Run again, the recipe goes on where it stopped.
+# MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. Any setting
+# listed by `rnnsearch-train --help` can be an environment variable, such as HIDDEN; settings.sh has this
+# recipe's values. Rerun it to resume an interrupted run.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${MULTI30K_DIR:=}"

@@ -1,4 +1,4 @@
-# In the place of rnnsearch-train's own: what LEDGER.md found best for a training of an hour.
+# These replace rnnsearch-train's defaults: what LEDGER.md found best for an hour of training.
 
 set -a
 : "${MODEL:=rnnsearch}" "${TOKENIZER:=moses}"
