@@ -1,4 +1,4 @@
-"""rnnsearch-train as the recipes call it: a setting may be a variable, such as HIDDEN."""
+"""rnnsearch-train for the recipes: settings can be environment variables, such as HIDDEN."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""Take the third of each set of sentence pairs that has most source words.
+"""Select the third of each set's sentence pairs with the most source words.
 
     python recipes/ablations/longest_third.py --folder FOLDER --out DIR
 
@@ -19,7 +19,7 @@ SETS = {"train": "train", "val": "valid", "test": "test"}  # the names of Multi3
 
 
 def longest_third(sources: list[str]) -> list[int]:
-    """Return which sentences have most words, a third of them, in their order."""
+    """Return the third of the sentences with the most words, in their order."""
     by_length = sorted(range(len(sources)), key=lambda i: -len(sources[i].split()))
     return sorted(by_length[: len(sources) // 3])
 

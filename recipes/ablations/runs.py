@@ -1,12 +1,11 @@
-"""The record of the ablations: a line for each training, with what it has reached.
+"""The record of the ablations: one line for each training, with its scores.
 
     python recipes/ablations/runs.py add RUNS --updates NUMBER \
         --arm ARM --rate RATE --seed SEED --run FOLDER --references FOLDER
     python recipes/ablations/runs.py merge RUNS --updates NUMBER FILE
 
-RUNS is a tab-separated file with a header. ``add`` reads the log and the translations
-that a training has left in its folder. ``merge`` adds the lines of another such file, of trainings
-that were run elsewhere.
+RUNS is a tab-separated file with a header. ``add`` reads the log and the translations in a
+training's folder. ``merge`` adds the lines of another such file, for trainings that ran elsewhere.
 """
 
 import argparse
@@ -54,7 +53,7 @@ HEADER = [field.name for field in fields(Run)]
 def read_runs(path: Path) -> list[Run]:
     """Return the runs of a record; if the file does not exist yet, it has none.
 
-    Raises UserError if a line is not one of ours, or a training has two.
+    Raises UserError if a line is not a run, or a training has two.
     """
     if not path.exists():
         return []
@@ -75,7 +74,7 @@ def read_runs(path: Path) -> list[Run]:
 
 
 def add(path: Path, new: Sequence[Run]) -> None:
-    """Append runs to a record: several arms may be trained at once and share it."""
+    """Append runs to a record, which several processes may share."""
     missing = [run for run in new if run not in read_runs(path)]
     lines = ["\t".join(map(str, asdict(run).values())) for run in missing]
     if not path.exists():
@@ -85,7 +84,7 @@ def add(path: Path, new: Sequence[Run]) -> None:
 
 
 def measure(run: Path, references: Path) -> dict[str, float]:
-    """Read what the training in this folder has reached."""
+    """Read the results of the training in this folder."""
     log = (run / "logs" / "train.log").read_text(encoding="utf-8")
     return {
         "parameters": int(_PARAMETERS.search(log)[1].replace(",", "")),

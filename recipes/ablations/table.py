@@ -3,12 +3,12 @@
     python recipes/ablations/table.py RUNS --arms program rnnencdec --seeds 1 2 3 --out FOLDER
     python recipes/ablations/table.py RUNS --arms program --best-rate --seeds 1
 
-RUNS is a record, see runs.py. The first writes FOLDER/ablations.md and FOLDER/ablations.svg and
-prints the table; it takes those of the seeds that an arm has. A difference is between two means
-over the seeds. The spread of seeds is assumed to be the same for all arms, because three seeds of
-one arm say too little about it; the intervals of a column hold at 95% for all arms together (by
-Bonferroni, at 1 - 0.05 / (arms - 1) for each). The second prints the learning rate with which the
-arm's model of the first seed has the higher BLEU on the validation set.
+RUNS is a record, see runs.py. The first command prints the table and writes FOLDER/ablations.md and
+FOLDER/ablations.svg; it uses the seeds that an arm has. A difference is between two means over the
+seeds. The spread of seeds is assumed equal for all arms, because three seeds of one arm are too few
+to estimate it. The intervals of a column hold at 95% for all arms together (Bonferroni: 1 - 0.05 /
+(arms - 1) for each). The second command prints the learning rate with which the arm's model of the
+first seed has the higher BLEU on the validation set.
 """
 
 import argparse
@@ -33,7 +33,7 @@ MEASURES = ("bits", "valid", "test")
 
 @dataclass(frozen=True)
 class Arm:
-    """What one arm has reached, see ``Run``: a number for each seed."""
+    """One arm's results, see ``Run``: a number for each seed."""
 
     name: str
     rate: str
@@ -83,7 +83,7 @@ def best_rate(runs: Sequence[Run], arm: str, seed: int) -> str:
 
 
 def select(runs: Sequence[Run], arm: str, seeds: Sequence[int]) -> Arm:
-    """Return what an arm has reached with the learning rate that the first seed chose."""
+    """Return an arm's results with the learning rate that the first seed chose."""
     rate = best_rate(runs, arm, seeds[0])
     by_seed = {run.seed: run for run in runs if (run.arm, run.rate) == (arm, rate)}
     chosen = [by_seed[seed] for seed in seeds if seed in by_seed]
@@ -122,8 +122,8 @@ def table(arms: Sequence[Arm]) -> Table:
 def draw(arms: Sequence[Arm], path: Path) -> None:
     """Draw each seed of each arm as a point on the axis of the test set's BLEU.
 
-    The bar of an arm is the interval of its difference, set off from the mean of the first arm: an
-    arm is told apart from the first where its bar does not reach the vertical line.
+    The bar of an arm is the interval of its difference, drawn from the mean of the first arm: the
+    difference is significant if the bar does not reach the vertical line.
     """
     from matplotlib.figure import Figure
 

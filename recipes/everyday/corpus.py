@@ -5,11 +5,11 @@
 writes DIR/{train,valid,test}.{en,fr}, a sentence a line. The archive is a download from
 manythings.org/anki; PREFIX.en and PREFIX.fr, plain or as .gz, are the test set.
 
-A training or validation pair has no sentence of the test set, on either side, and a training pair
-has none of the validation pairs. So one split is sound in both directions. Sentences count as the
-same if they differ only in case or white space. Validation has the pairs of --valid English
-sentences that are drawn with a fixed seed. White space of the target side, such as the narrow space
-before a French question mark, becomes a plain space; the source side keeps what people write.
+Training and validation pairs share no sentence, on either side, with the test set, and training
+pairs share none with validation. So one split serves both directions. Sentences that differ only in
+case or white space count as equal. Validation gets the pairs of --valid English sentences, drawn
+with a fixed seed. White space of the target side, such as the narrow space before a French question
+mark, becomes a plain space; the source side keeps what people write.
 """
 
 import argparse
@@ -26,12 +26,12 @@ from text_files import LANGUAGES, Pair, read_pairs, read_tatoeba, write_pairs
 
 
 def same(sentence: str) -> str:
-    """Return what sentences that count as the same have in common."""
+    """Return the form in which equal sentences agree."""
     return " ".join(sentence.casefold().split())
 
 
 class Sentences:
-    """Sentences that another part of the corpus may not have, on either side."""
+    """Sentences that no other part of the corpus may have, on either side."""
 
     def __init__(self, pairs: Iterable[Pair]) -> None:
         self._sides = [{same(pair[side]) for pair in pairs} for side in (0, 1)]

@@ -1,4 +1,4 @@
-"""Whether the device computes what a CPU and the authors' program do; all differences have bounds.
+"""Compare the device's results with a CPU's and the authors' program's, within bounds.
 
 The authors' numbers, and what reads them, are those of ``tests/``.
 """

@@ -31,7 +31,7 @@ class Device:
     """A GPU, or a CPU to try the programs.
 
     Args:
-        name: ``cuda``; or ``cpu``: sizes are tiny then, and what only a GPU has is left out.
+        name: ``cuda``, or ``cpu`` for tiny sizes without what only a GPU has.
         out: where results go.
     """
 
@@ -83,7 +83,7 @@ class Device:
 
 
 def bounded(value: float, bound: float, where: str = "") -> Measured:
-    """Return a number that is to be no larger than a bound, and where it was found."""
+    """Return a number with its upper bound, and where it was found."""
     return {"value": float(value), "bound": float(bound), "where": where}
 
 

@@ -28,16 +28,16 @@ PARTS = {
 
 
 def measure(part: str, device: Device) -> bool:
-    """Make the measurements of a part that have no result yet; return whether all have one now.
+    """Make the missing measurements of a part, and return whether all have results now.
 
-    It names those that fail, and makes the others all the same.
+    It names those that fail and continues with the others.
     """
     path, here = device.out / f"{part}.json", {"machine": str(device), "torch": torch.__version__}
     result = {"part": part, **here, "seconds": 0.0, "found": {}, "failed": {}}
     if path.exists():
         result = json.loads(path.read_text(encoding="utf-8"))
         if {key: result[key] for key in here} != here:
-            raise SystemExit(f"error: {path} is of another machine or torch: name another OUT")
+            raise SystemExit(f"error: {path} is from another machine or torch: choose another OUT")
     result["failed"] = {}
     for name, function in PARTS[part](device).items():
         if name in result["found"]:

@@ -1,4 +1,4 @@
-"""English-French text made like the Hansards of the NAACL 2003 alignment task.
+"""Bring English-French text into the form of the Hansards of the NAACL 2003 alignment task.
 
     python recipes/hansards/corpus.py --out DIR --train PREFIX... --valid PREFIX --pairs FILE
 
@@ -6,11 +6,11 @@ writes DIR/{train,valid,test}.{en,fr}: lower-cased tokens, a sentence a line. A 
 PREFIX.en and PREFIX.fr, each plain or as .gz; a file whose name ends in .zip is a download of
 tatoeba pairs from manythings.org/anki, English and French separated by a tab.
 
-The task's French has its elisions and contractions undone ("l'Orateur" is "le Orateur", "du" is
-"de le") and its hyphens stand alone; training text is brought to the same form. A training pair is
-left out when it is longer than --longest words, more than three times as long on one side as on
-the other, or has the English of a test sentence; the order is shuffled with a fixed seed. With
---with-test the pairs of the task are in training too.
+In the task's French, elisions and contractions are undone ("l'Orateur" is "le Orateur", "du" is "de
+le") and hyphens stand alone; training text gets the same form. A training pair is omitted if it is
+longer than --longest words, more than three times as long on one side as on the other, or has the
+English of a test sentence. The order is shuffled with a fixed seed. --with-test adds the task's
+pairs to training.
 """
 
 import argparse
@@ -71,7 +71,7 @@ def read_test(path: Path) -> list[Pair]:
 
 
 def usable(pairs: Iterable[Pair], longest: int, forbidden: set[str]) -> Iterator[Pair]:
-    """Yield the pairs that training can use, each once."""
+    """Yield the usable training pairs, each once."""
     seen = set()
     for pair in pairs:
         lengths = sorted(len(side.split()) for side in pair)
@@ -123,7 +123,7 @@ def main() -> None:
     parser.add_argument(
         "--with-test",
         action="store_true",
-        help="the text of the test pairs is in training too, as for published rows of aligners",
+        help="train on the text of the test pairs, too, as published aligners do",
     )
     lay_out(parser.parse_args())
 

@@ -1,13 +1,13 @@
-"""Part a corpus of documents into training, validation and test, by document.
+"""Split a corpus into training, validation and test by document.
 
     python recipes/laws/split.py laws.tsv.gz --out FOLDER
 
 reads lines of document, English and French, separated by tabs, and writes
-FOLDER/{train,valid,test,long}.{en,fr}: no document is in two of them. Documents are drawn in an
-order that depends on the seed; validation and the two test sets take them until they have enough.
-A document of more than --largest pairs is for training, so that no law is a test by itself. A pair
-is held out once, and only if neither side of it stands in another document. `long` has pairs of
-more than 40 English words, from other documents than `test`.
+FOLDER/{train,valid,test,long}.{en,fr}, which share no document. The seed decides the order of the
+documents; validation and the two test sets take them until they have enough. Documents of more than
+--largest pairs go to training, so that no single law makes a test set. A pair is held out once, and
+only if neither side occurs in another document. `long` has pairs of more than 40 English words,
+from other documents than `test`.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def is_long(pair: Pair) -> bool:
 def part(
     documents: dict[str, list[Pair]], sizes: dict[str, int], largest: int, seed: int
 ) -> dict[str, list[Pair]]:
-    """Part the pairs by document.
+    """Split the pairs by document.
 
     Args:
         documents: pairs of each document.
@@ -65,7 +65,7 @@ def part(
     """
     names = sorted(documents)
     random.Random(seed).shuffle(names)
-    # What stands in documents that are never held out cannot be tested with.
+    # Sentences of documents that are never held out cannot be test sentences.
     always = [name for name in names if len(documents[name]) > largest]
     drawn = [name for name in names if len(documents[name]) <= largest]
     where = defaultdict(set)
@@ -97,7 +97,7 @@ def part(
 
 @program
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Part a corpus by document.")
+    parser = argparse.ArgumentParser(description="Split a corpus by document.")
     parser.add_argument("laws", type=Path, help="document, English, French; .gz")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--valid", type=int, default=3000, help="pairs (default: %(default)s)")

@@ -1,4 +1,4 @@
-"""Equations beside the lines of code that compute them, which are read from the code itself."""
+"""Show equations beside the lines of code that compute them, read from the code itself."""
 
 import inspect
 from collections.abc import Callable, Sequence

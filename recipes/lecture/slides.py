@@ -1,4 +1,4 @@
-"""Figures for slides: sizes and letters that the last row of a lecture hall can read."""
+"""Figures for slides, legible from the last row of a lecture hall."""
 
 from collections.abc import Sequence
 from pathlib import Path

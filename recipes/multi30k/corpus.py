@@ -1,10 +1,10 @@
-"""Lay out two languages of Multi30k as plain text: from a folder or by download, checked.
+"""Write two languages of Multi30k as plain text, from a folder or a checked download.
 
     python recipes/multi30k/corpus.py --out DIR [--languages en,de] [--folder DIR]
 
-writes DIR/{train,valid,test}.{en,de}; the default is en,fr. A folder may hold them, as
-{train,val,test_2016_flickr}.{en,de}, plain or as .gz. A file is complete or not there, and a
-complete one is not fetched again.
+writes DIR/{train,valid,test}.{en,de}; the default is en,fr. --folder may have them as
+{train,val,test_2016_flickr}.{en,de}, plain or as .gz. Files appear only when complete, and complete
+ones are not downloaded again.
 """
 
 import argparse

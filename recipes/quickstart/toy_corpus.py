@@ -6,8 +6,8 @@ writes {train,valid,test}.{en,fr}: lower-cased words separated by spaces, one se
 elided forms are words of their own ("l' homme n' aime pas ..."). The same seed gives the same
 files. Only the standard library is used.
 
-The French side is a function of the English side, so that a perfect model scores 100 BLEU. What it
-has to learn is what separates the two: gender and number, adjectives after the noun, elision,
+The French side is a function of the English side, so a perfect model scores 100 BLEU. It has to
+learn how the two differ: gender and number, adjectives after the noun, elision,
 contraction (au, du), negation, do-support, clitics, participles that agree, possessors.
 """
 

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         argv: the command and its options; without them, those of the program.
 
     Raises:
-        UserError: for every mistake in options or files; shown as one line when nobody catches it.
+        UserError: an option or a file is invalid; uncaught, it is shown as one line.
     """
     parser = parser_of("python recipes/reporting", "The paper's tables and figures.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")

@@ -35,7 +35,7 @@ class ScoredTexts:
     tables: Sequence[Table]
     """BLEU; if there are two systems, how far it is from the baseline's; chrF."""
     remark: str | None
-    """The search that made the translations of the No-UNK columns."""
+    """The search behind the translations of the No-UNK columns."""
     verdicts: Sequence[str]
     """For each RNNsearch-50* of newstest2014, whether the published reproduction is as good."""
     signatures: Sequence[str]

@@ -1,7 +1,7 @@
-"""Scores against sentence length, in the manner of the paper's Figure 2, and the counts below.
+"""Draw scores against sentence length, like the paper's Figure 2, with the counts below.
 
-BLEU's axis is the paper's, 0 to 30, and grows where the points need it. That of lengths ends where
-the points do.
+BLEU's axis is the paper's, 0 to 30, and grows if the points need it. The axis of lengths ends with
+the points.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Text files with one sentence per line, and the sentences that have only known words."""
+"""Read files with one sentence per line, and find the sentences with only known words."""
 
 import argparse
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""The test set and the translations of it that are compared, read from plain text files.
+"""Read the test set and the translations to compare from plain text files.
 
 There are two kinds of text, both with a sentence a line: "tokens", whose words are separated by
 blanks, and "detokenised".

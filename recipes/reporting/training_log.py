@@ -1,4 +1,4 @@
-"""What a training took and reached, from the messages of fairseq-train.
+"""Read the duration and the results of a training from the messages of fairseq-train.
 
 A log holds one run of the program or several, one after the other: an interrupted training goes
 on from its last checkpoint, and the messages of the new run are appended. fairseq's own clocks

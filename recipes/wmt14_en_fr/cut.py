@@ -1,10 +1,10 @@
-"""Keep the best-scored pairs of all corpora, up to so many French words.
+"""Keep the best-scored pairs of all corpora, up to a number of French words.
 
     python recipes/wmt14_en_fr/cut.py --tokens FOLDER --scores FOLDER --words N --out FOLDER NAME...
 
 reads TOKENS/NAME/text.{en,fr} and SCORES/NAME/{scores,words}.npy. It writes train.{en,fr}, the
-corpora one after the other, and selection.tsv, the pairs and words that are kept of each corpus.
-Nothing is scored again for another N. With --words 0 all is kept, and no scores are needed.
+corpora one after the other, and selection.tsv, the pairs and words kept of each corpus. Another N
+needs no new scores. --words 0 keeps everything and needs no scores.
 """
 
 import argparse

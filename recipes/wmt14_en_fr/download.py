@@ -1,9 +1,9 @@
-"""Fetch archives: each is complete or not there; an interrupted one goes on where it stopped.
+"""Download archives; each appears only when complete, and interrupted downloads resume.
 
     python recipes/wmt14_en_fr/download.py --out FOLDER --mirror URL CORPUS...
 
-An archive that is in the folder already is used as it is: it may be another release, or a part that
-was made on purpose. One that is fetched here must have the size and the checksum of archives.tsv.
+An archive that is already in the folder is used as it is: it may be another release, or an excerpt.
+A downloaded one must have the size and checksum in archives.tsv.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Lay out the two sides of a corpus as plain text, text.en and text.fr.
+"""Write the two sides of a corpus as plain text, text.en and text.fr.
 
     python recipes/wmt14_en_fr/extract.py --out FOLDER --archives FOLDER CORPUS...
     python recipes/wmt14_en_fr/extract.py --out FOLDER --files SOURCE:TARGET...
 
-Several corpora follow each other in the same two files. A file is plain, .gz or SGML (.sgm).
+Several corpora are concatenated. A file is plain, .gz or SGML (.sgm).
 
-An archive is unpacked by tarfile's filter for data, so that it cannot write elsewhere.
+Archives are unpacked with tarfile's data filter, so that they cannot write elsewhere.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Score sentence pairs by how much they resemble the domain (bilingual cross-entropy difference).
+"""Score sentence pairs by their resemblance to a domain (bilingual cross-entropy difference).
 
     python recipes/wmt14_en_fr/score.py estimate --out MODELS --inside FOLDER... --pool FOLDER...
     python recipes/wmt14_en_fr/score.py score --models MODELS --text FOLDER --out FOLDER

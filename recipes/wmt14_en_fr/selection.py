@@ -1,4 +1,4 @@
-"""Score how much sentence pairs resemble a domain, by bilingual cross-entropy difference.
+"""Score sentence pairs' resemblance to a domain by bilingual cross-entropy difference.
 
 Axelrod, He and Gao (2011), "Domain Adaptation via Pseudo In-Domain Data Selection", after Moore
 and Lewis (2010). The score of a pair, which is lower the more it resembles the domain, is

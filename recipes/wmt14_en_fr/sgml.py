@@ -1,9 +1,8 @@
 """Read test sets in the SGML of WMT and NIST: segments in documents, in their order.
 
-The format is no XML: attributes may be unquoted, and an & or a < may stand for itself. A segment is
-translated by the segment of the same number in the document of the same name. Both files must have
-the same ones in the same order, and the segments of each document must be numbered 1, 2, 3 and so
-on, so that a lost one is noticed.
+The format is not XML: attributes may be unquoted, and & or < may be literal. Segments with the same
+document name and number translate each other. Both files must have the same segments in the same
+order, numbered 1, 2, 3 and so on in each document, so that a lost one is noticed.
 """
 
 import html

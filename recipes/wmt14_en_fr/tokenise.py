@@ -1,14 +1,14 @@
-"""Tokenise parallel text as Moses does, and leave out what training cannot use.
+"""Tokenise parallel text as Moses does, and omit pairs that training cannot use.
 
     python recipes/wmt14_en_fr/tokenise.py --text FOLDER --out FOLDER [--keep-all]
 
 reads text.en and text.fr, and writes both tokenised, and report.json, which says how many pairs and
 words there are, what was left out and why. The output is the same whatever the number of processes.
 
-A pair is left out when a side is not UTF-8, has no word or more than --longest words, or has more
-than --ratio times as many as the other (Moses' clean-corpus-n.perl has 9), and when it has a word
-that fairseq would take for a symbol of its own. With --keep-all, for validation and test text,
-nothing is left out, and what is not UTF-8 is a mistake.
+A pair is omitted if a side is not UTF-8, has no words or more than --longest, has more than --ratio
+times as many as the other side (Moses' clean-corpus-n.perl uses 9), or has a word that fairseq
+would take for one of its symbols. --keep-all, for validation and test text, omits nothing and
+reports text that is not UTF-8 as an error.
 """
 
 import argparse

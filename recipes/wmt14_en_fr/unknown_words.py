@@ -1,4 +1,4 @@
-"""`dictionary`, `replace-unk` and `no-unk`: what can be done about words the model does not know.
+"""`dictionary`, `replace-unk` and `no-unk`: handle words that the model does not know.
 
 Luong et al. (2015) and Jean et al. (2015, section 3.3) replace each UNK by a dictionary's
 translation of the source word it is aligned to, or by that word itself. Here the links are
@@ -79,7 +79,7 @@ def dictionary(options: argparse.Namespace) -> None:
 
 
 def replace_unk(options: argparse.Namespace) -> None:
-    """Put the source word of most weight, or its translation, in the place of each <unk>."""
+    """Replace each <unk> by the source word of most weight, or its translation."""
     source = read_sentences(options.source)
     translations = read_as_many(options.translations, len(source), options.source)
     alignments = read_alignments(options.alignments)

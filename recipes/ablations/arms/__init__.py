@@ -2,10 +2,9 @@
 
     fairseq-train ... --user-dir recipes/ablations/arms --arch forward_encoder
 
-Loaded instead of the plugin, this folder registers all of it and these architectures. Each is a
-function that changes a newly built network, and initialises what it has replaced in the model's own
-way (``--initialization``). Parts for which the fast kernels were not derived run on the reference
-kernels, as the log says.
+Loaded instead of the plugin, this folder registers the plugin and these architectures. Each is a
+function that changes a newly built network and initialises what it replaced (``--initialization``).
+Parts without fast kernels run on the reference kernels, as the log says.
 """
 
 from arms import changes, location_alignment, long_short_term_memory, product_alignment

@@ -15,7 +15,7 @@ Change = Callable[[Encoder, Decoder, Start], None]
 
 
 def arm(change: Change) -> Change:
-    """Register RNNsearch, changed in this way, under the function's name."""
+    """Register RNNsearch with this change under the function's name."""
 
     @register_model(change.__name__, dataclass=RNNSearchConfig)
     class Arm(RNNSearchModel):

@@ -12,7 +12,7 @@ from fairseq_rnnsearch.paper.equations import AlignmentModel, DeepOutput, GatedU
 
 @arm
 def forward_encoder(encoder: Encoder, decoder: Decoder, start: Start) -> None:
-    """Annotate each word only with what stands before it; s_0 is from the last word's state."""
+    """Annotate each word only with the words before it; s_0 comes from the last word's state."""
     n, m = encoder.forward_unit.hidden_size, decoder.embedding.weight.size(1)
     states = decoder.unit.hidden_size
     encoder.backward_unit = None
@@ -52,9 +52,9 @@ class TanhReadout(nn.Module):
         return nn.functional.linear(y, self.word_weight, self.bias)
 
     def given_word_inputs(self, s: Tensor, of_words: Tensor, c: Tensor) -> Tensor:
-        """Return what ``forward`` does where ``word_inputs`` of the words are known."""
+        """Return what ``forward`` does, given the words' ``word_inputs``."""
         x = s @ self.state_weight.T + of_words + c @ self.context_weight.T
-        # A bfloat16 tanh is 1 from 3.5 on, where no gradient passes it any more.
+        # A bfloat16 tanh is 1 from 3.5 on, and passes no gradient there.
         return torch.tanh(x.to(self.bias.dtype))
 
 

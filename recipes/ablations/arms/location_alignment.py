@@ -1,4 +1,4 @@
-"""Alignment models that know where they have looked before; appendix A.1 allows such, too.
+"""Alignment models that read earlier weights, which appendix A.1 allows.
 
     e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j + sum_k f_k b_{i-1,j+k})        k = -r .. r
 
@@ -9,7 +9,7 @@ instead of a product of two.
 
     fairseq-train ... --user-dir recipes/ablations/arms --arch location
 
-This file is an example of an alignment model with a state of its own, see
+This file is an example of an alignment model with its own state, see
 ``paper.equations.exchangeable.AttentionWithState``.
 """
 
@@ -66,13 +66,13 @@ class CoverageAlignment(LocationAlignment):
 
 @arm
 def location(encoder: Encoder, decoder: Decoder, start: Start) -> None:
-    """Let attention know where it looked at the step before."""
+    """Let attention read the weights of the previous step."""
     _replace(encoder, decoder, start, LocationAlignment)
 
 
 @arm
 def coverage(encoder: Encoder, decoder: Decoder, start: Start) -> None:
-    """Let attention know where it has looked so far."""
+    """Let attention read the sum of the weights so far."""
     _replace(encoder, decoder, start, CoverageAlignment)
 
 

@@ -1,4 +1,4 @@
-"""Multiplicative alignment models; appendix A.1 allows others than the paper's own.
+"""Multiplicative alignment models, alternatives that appendix A.1 allows.
 
     e_ij = s_{i-1} . h_j                    dot
     e_ij = s_{i-1} W h_j                    general
@@ -8,8 +8,8 @@ Dot needs states as wide as annotations. alpha_ij and c_i follow from e_ij as in
 
     fairseq-train ... --user-dir recipes/ablations/arms --arch general
 
-This file is an example of an attention function of one's own: a class with ``keys``, ``energies``
-and ``init_weights``, and an architecture that has it. ``location_alignment`` has a state, too.
+This file is an example of your own attention function: a class with ``keys``, ``energies`` and
+``init_weights``, and an architecture that uses it. ``location_alignment`` adds a state.
 """
 
 import torch

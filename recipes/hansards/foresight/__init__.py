@@ -8,10 +8,10 @@ That word is known when given sentences are aligned, and unknown in a search: su
     fairseq-train ... --user-dir recipes/hansards/foresight --arch foresight_alone \
         --finetune-from-model checkpoints/checkpoint_best.pt
 
-V_a starts at zero, so attention begins where the other model's ended. ``foresight_alone`` trains
-the alignment model and nothing else. ``foresight`` trains all parameters and needs
-``--guided-alignment``: without links to follow, attention would tell the decoder the word by where
-it points, and would not align.
+V_a starts at zero, so training starts from the other model's attention. ``foresight_alone`` trains
+only the alignment model. ``foresight`` trains all parameters and needs ``--guided-alignment``:
+without links to follow, attention would reveal the word to the decoder by where it points, and
+would not align.
 """
 
 import torch
@@ -100,11 +100,11 @@ class ForesightModel(RNNSearchModel):
 
 @register_model("foresight_alone", dataclass=RNNSearchConfig)
 class ForesightAloneModel(ForesightModel):
-    """RNNsearch with target foresight, which trains its alignment model alone."""
+    """RNNsearch with target foresight that trains only its alignment model."""
 
     @classmethod
     def build_model(cls, cfg: RNNSearchConfig, task) -> "ForesightAloneModel":
-        """Build the model, and leave all but its alignment model as it is."""
+        """Build the model, and freeze all but its alignment model."""
         model = super().build_model(cfg, task).requires_grad_(False)
         model.decoder.alignment_model.requires_grad_(True)
         return model
