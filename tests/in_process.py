@@ -7,9 +7,11 @@ import sys
 import warnings
 
 import pytest
-from launchpad import QUIET, ROOT, TASK, Finished, words
+from launchpad import QUIET, ROOT, TASK, Finished, parse_overrides_once, words
 
 from fairseq_rnnsearch.runs.patches import patch_fairseq
+
+parse_overrides_once()
 
 
 def fairseq(command: str, *arguments: object) -> Finished:

@@ -298,6 +298,20 @@ def warm() -> Launchpad:
     return pad
 
 
+def parse_overrides_once() -> None:
+    """Let hydra parse each setting once: each command of fairseq has some 200, mostly the same."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+
+    parse, known = OverridesParser.parse_rule, {}
+
+    def parse_rule(self: OverridesParser, text: str, rule: str) -> object:
+        if (text, rule) not in known:
+            known[text, rule] = parse(self, text, rule)
+        return known[text, rule]
+
+    OverridesParser.parse_rule = parse_rule
+
+
 # --- the process itself -----------------------------------------------------------------------
 
 
@@ -311,7 +325,8 @@ def _serve() -> None:
 
     for name in LOADED:
         importlib.import_module(name)
-    convert_namespace_to_omegaconf(Namespace())  # fills what hydra's parser keeps from call to call
+    parse_overrides_once()
+    convert_namespace_to_omegaconf(Namespace())  # parses the defaults
     gc.freeze()
     logging.root.handlers.clear()  # a module of fairseq's made one; programs make their own
     logging.root.setLevel(logging.WARNING)

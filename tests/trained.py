@@ -77,14 +77,15 @@ def _corpus(folder: Path, *more: object, **sizes: int) -> Corpus:
     return Corpus(text, folder / "data", preprocess(text, folder / "data", *more).ok())
 
 
-def _learned(folder: Path, *preprocessing: str) -> Trained:
+def _learned(folder: Path, *preprocessing: str, batch_size: int = 10) -> Trained:
     corpus = _corpus(folder, *preprocessing, train=600, valid=50, test=60)
     training = train(
         corpus.data,
         folder / "model",
         LEARNING,
-        "--optimizer adam --lr 0.02 --lr-scheduler polynomial_decay --total-num-update 600",
-        f"--batch-size 10 --max-epoch {EPOCHS} --keep-last-epochs 2",
+        "--optimizer adam --lr 0.02 --lr-scheduler polynomial_decay",
+        f"--total-num-update {600 * EPOCHS // batch_size} --batch-size {batch_size}",
+        f"--max-epoch {EPOCHS} --keep-last-epochs 2",
     )
     return Trained(corpus, folder / "model", training.ok(), EPOCHS)
 
@@ -97,9 +98,14 @@ def learned(tmp_path_factory) -> Trained:
 
 @pytest.fixture(scope="session")
 def learned_shortlist(tmp_path_factory) -> Trained:
-    """A model with a shortlist of ten words a side, which produces unknown words."""
+    """A model with a shortlist of ten words a side, which produces unknown words.
+
+    300 updates suffice, because no test asks how well it translates.
+    """
     shortlist = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST}"
-    return made_once(tmp_path_factory, "shortlist", lambda folder: _learned(folder, shortlist))
+    return made_once(
+        tmp_path_factory, "shortlist", lambda folder: _learned(folder, shortlist, batch_size=20)
+    )
 
 
 @pytest.fixture(scope="session")
