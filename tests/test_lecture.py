@@ -41,6 +41,7 @@ def test_equations_stand_beside_lines_that_there_are(monkeypatch):
     assert rows == 23
 
 
+@pytest.mark.slow
 def test_its_models_train_and_translate(tmp_path):
     """Without Jupyter and in seconds: a change of the package that the models do not survive."""
     ids = [cell["id"] for cell in CELLS]

@@ -24,7 +24,6 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from in_process import generate, interactive
 from models import build_model, task_with_data
 from omegaconf import OmegaConf
-from slow_cases import cases
 
 from fairseq_rnnsearch import UserError, load
 from fairseq_rnnsearch.models.conversion import to_folder
@@ -63,7 +62,8 @@ MIXTURES = {
 }
 
 
-@pytest.mark.parametrize("name", cases(MIXTURES, "everything else"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MIXTURES)
 def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
     pytest.importorskip("tensorboardX")
     data, folder, options = small_corpus.data, tmp_path / "model", MIXTURES[name]
@@ -136,6 +136,7 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
     assert re.search(r"\d+\.\d+ torch.Size\(\[2, \d+, \d+\]\)\n", ran.out), ran.err
 
 
+@pytest.mark.slow
 def test_fairseqs_lstm_shows_its_attention(small_corpus, barely_trained, tmp_path):
     data, lstm, drawn = small_corpus.data, tmp_path / "checkpoint_last.pt", tmp_path / "drawn"
     options = "--max-update 1 --no-epoch-checkpoints --heatmap-samples 1"

@@ -17,6 +17,7 @@ from fairseq import checkpoint_utils, utils
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from models import checkpoint_state, dictionary
 from omegaconf import OmegaConf
+from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.options import read_overrides, read_value
@@ -111,12 +112,19 @@ def task(symbols=8):
     return TranslationTask(OmegaConf.structured(cfg), dictionary(symbols), dictionary(symbols))
 
 
-@pytest.mark.parametrize("kind", ["cfg", "args"])
-@pytest.mark.parametrize(
-    ("architecture", "option"),
-    [("fconv", "encoder_layers"), ("fconv", "decoder_layers"), ("fconv_self_att", "pretrained")],
-)
-def test_a_checkpoint_of_plain_values_runs_nothing(tmp_path, trace, kind, architecture, option):
+PLAIN = [
+    "fconv encoder_layers cfg",
+    "fconv decoder_layers args",
+    "fconv_self_att pretrained cfg",
+    "fconv encoder_layers args",
+    "fconv decoder_layers cfg",
+    "fconv_self_att pretrained args",
+]
+
+
+@pytest.mark.parametrize("case", cases(PLAIN, *PLAIN[:3]))
+def test_a_checkpoint_of_plain_values_runs_nothing(tmp_path, trace, case):
+    architecture, option, kind = case.split()
     options = {"arch": architecture, "max_source_positions": 9, option: code(trace)}
     if kind == "cfg":
         state = {"args": None, "cfg": {"model": {"_name": architecture, **options}}}
