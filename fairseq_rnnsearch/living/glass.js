@@ -1,5 +1,5 @@
 /*
- * One step: the paper's equations with their values, in the order in which this model computes them.
+ * One step: the paper's equations with their values, in the order in which the model computes them.
  * A vector is a strip of colours; point at a number to read it.
  */
 const ORDERS = {

@@ -4,8 +4,9 @@
  *
  * A translation spends nearly all its time here. All hypotheses of a beam are multiplied together:
  * each weight is read once for up to AT_ONCE of them. The inner loop is a small WebAssembly module,
- * matrix_product.wat, which computes four numbers at a time. It is some ten times as fast as the same
- * loop in JavaScript, the fallback without WebAssembly or its SIMD instructions. MATRIX_PRODUCT holds the module's bytes in base64.
+ * matrix_product.wat, which computes four numbers at a time, some ten times as fast as the loop in
+ * JavaScript. That loop is the fallback without WebAssembly or its SIMD instructions. MATRIX_PRODUCT
+ * has the module's bytes in base64.
  */
 const AT_ONCE = 5; // vectors: the default beam; two rows of each fit into sixteen registers
 const PAGE = 65536; // bytes, the unit in which WebAssembly counts memory
