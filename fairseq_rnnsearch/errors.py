@@ -7,7 +7,6 @@ they show the traceback.
 """
 
 import contextlib
-import difflib
 import functools
 import itertools
 import logging
@@ -78,6 +77,8 @@ def option_of(name: str) -> str:
 
 def neighbours(name: str, valid: Iterable[str]) -> str:
     """Return "; did you mean NAME?" for a mistyped name, or nothing if no valid name is close."""
+    import difflib
+
     near = difflib.get_close_matches(name, list(valid), n=2, cutoff=0.7)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 

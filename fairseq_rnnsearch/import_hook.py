@@ -4,7 +4,6 @@ import functools
 import importlib.util
 import sys
 from collections.abc import Callable
-from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -19,7 +18,7 @@ def when_imported(name: str, act: Action) -> None:
         _waiting().actions.setdefault(name, []).append(act)
 
 
-class _Waiting(MetaPathFinder):
+class _Waiting:  # importing its base class, `importlib.abc.MetaPathFinder`, takes time
     """Finds the modules that something waits for.
 
     Attributes:

@@ -20,9 +20,6 @@ from itertools import islice, product, repeat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from tqdm import tqdm
-from tqdm.contrib.logging import logging_redirect_tqdm
-
 from fairseq_rnnsearch.align.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.commands.command_options import (
@@ -30,6 +27,7 @@ from fairseq_rnnsearch.commands.command_options import (
     add_model_options,
     load_options,
     look_of,
+    progress,
     show_warnings,
     starting,
 )
@@ -78,7 +76,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     look = look_of(options, [file.name for file in files], model.languages)
     inverse = _inverse_of(model, options) if options.inverse else None
     with contextlib.ExitStack() as stack:
-        stack.enter_context(logging_redirect_tqdm())
         gallery = stack.enter_context(Gallery(options.out, formats, look))
         stack.enter_context(model.as_one_text())
         texts = [_begun(stack, options.out / name) for name in TEXTS]
@@ -86,8 +83,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stack.enter_context(inverse.as_one_text())
             others = _aligned(inverse, files[::-1], options, samples)
             joined = _begun(stack, options.out / JOINED)
-        progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
-        for pair, number, other in zip(progress, chosen, others, strict=False):
+        bar = progress("aligning", "pair", is_shown=True, total=len(chosen))
+        count = stack.enter_context(bar)
+        for pair, number, other in zip(aligned, chosen, others, strict=False):
             alignment = pair.alignment.with_source_end(options.heatmap_source_end)
             gallery.add(replace(alignment, id=number))
             for text, words in zip(texts, (pair.source_tokens, pair.tokens), strict=True):
@@ -96,6 +94,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 method = options.symmetrise or DEFAULT_METHOD
                 links = _symmetrised(pair, other, method, f"line {number + 1}")
                 print(links, file=joined)
+            count(1)
     print(f"{pluralize(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
 
 

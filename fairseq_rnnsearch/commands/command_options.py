@@ -4,8 +4,9 @@ import argparse
 import contextlib
 import gc
 import logging
+import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,22 @@ def starting() -> Iterator[None]:
     finally:
         if was_enabled:
             gc.enable()
+
+
+@contextlib.contextmanager
+def progress(
+    what: str, unit: str, *, is_shown: bool, total: int | None = None
+) -> Iterator[Callable]:
+    """Show a progress bar, whose function counts, above which messages go on."""
+    if not is_shown:
+        yield lambda number: None
+        return
+    from tqdm import tqdm  # takes a while
+    from tqdm.contrib.logging import logging_redirect_tqdm
+
+    bar = tqdm(desc=what, unit=unit, total=total, file=sys.stderr)
+    with logging_redirect_tqdm(), bar:
+        yield bar.update
 
 
 def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:

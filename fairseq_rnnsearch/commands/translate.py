@@ -21,9 +21,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tqdm import tqdm
-from tqdm.contrib.logging import logging_redirect_tqdm
-
 from fairseq_rnnsearch.checks import count_of
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.commands.command_options import (
@@ -31,6 +28,7 @@ from fairseq_rnnsearch.commands.command_options import (
     add_model_options,
     load_options,
     look_of,
+    progress,
     show_warnings,
     starting,
 )
@@ -73,7 +71,6 @@ def _translate(
         print("Type a sentence, and Enter; Ctrl-D ends.", file=sys.stderr)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     with contextlib.ExitStack() as stack:
-        stack.enter_context(logging_redirect_tqdm())
         gallery = None
         if options.heatmap_dir:
             names = [Path(name).name for name in options.files if name != "-"]
@@ -134,14 +131,14 @@ def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
     """
     later = BATCHES * options.batch_size
     is_shown = sys.stderr.isatty() and not sys.stdout.isatty() and not sys.stdin.isatty()
-    with tqdm(desc="translating", unit="line", file=sys.stderr, disable=not is_shown) as progress:
+    with progress("translating", "line", is_shown=is_shown) as count:
         for file in options.files:
             counts = itertools.chain([options.batch_size], itertools.repeat(later))
             prompt = "> " if file == "-" and sys.stdin.isatty() else ""
             show_prompt = functools.partial(print, prompt, end="", file=sys.stderr, flush=True)
             for lines in line_batches(file, counts, show_prompt):
                 yield lines
-                progress.update(len(lines))
+                count(len(lines))
 
 
 def _shown(number: int, translation: "Translation", options: argparse.Namespace) -> str:

@@ -20,8 +20,6 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
-from tqdm import tqdm
-
 from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.heatmap import save_heatmap
@@ -150,6 +148,8 @@ def write_gallery(
         folder, formats, look: as for `Gallery`.
         progress: show on the standard error how far it is, and where the files are.
     """
+    from tqdm import tqdm
+
     ordered = sorted(alignments, key=lambda alignment: alignment.id)
     with Gallery(folder, formats, look) as gallery:
         for alignment in tqdm(ordered, "drawing alignments", unit="sentence", disable=not progress):
