@@ -36,15 +36,12 @@ class TorchNetworks:
 
     @property
     def has_alignment(self) -> bool:
-        """See `Networks`."""
         return any(map(has_alignment, self.models))
 
     def parameters(self) -> int:
-        """See `Networks`."""
         return sum(values.numel() for model in self.models for values in model.parameters())
 
     def search(self, settings: SearchSettings, sources: Sentences) -> list[list[Hypothesis]]:
-        """See `Networks`."""
         generator = self._search_for(settings.authors_search)(
             self.models,
             self._dictionary,
@@ -57,13 +54,11 @@ class TorchNetworks:
         return self._decoded(generator, sources)
 
     def score(self, sources: Sentences, targets: Sentences, posterior: bool) -> list[Hypothesis]:
-        """See `Networks`."""
         scorer = Scorer(self._dictionary, posterior=posterior)
         return [best for (best,) in self._decoded(scorer, sources, targets)]
 
     @torch.inference_mode()
     def attribution(self, sources: Sentences, targets: Sentences) -> list[NDArray[np.floating]]:
-        """See `Networks`."""
         sample = self._batch(sources, targets)
         words, target = sample["net_input"]["src_tokens"], sample["target"]
         previous = sample["net_input"]["prev_output_tokens"]

@@ -1,20 +1,16 @@
 """A `Translator`'s result: a translation, its alternatives, and its alignment."""
 
 import io
-import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.errors import UserError, as_text
-from fairseq_rnnsearch.text.coverage import Vocabulary, marked, unknown_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -63,21 +59,24 @@ class Translation:
     unknown: tuple[str, ...] = field(default_factory=tuple)
 
     @classmethod
-    def with_details(
-        cls, source: str, text: str, is_cut: bool, details: "Details"
-    ) -> "Translation":
-        """Return a translation that takes its other attributes from ``details``, when asked."""
-        made, score = cls.__new__(cls), details.hypothesis.score / math.log(2)
-        known = {"source": source, "text": text, "score": score, "is_cut": is_cut}
-        vars(made).update(known, _details=details)
-        return made
+    def begun(cls, known: dict[str, Any], make: dict[str, Callable[[], dict]]) -> "Translation":
+        """Return a translation with the known attributes.
+
+        Args:
+            make: for each other attribute a function, called when it is first asked for, which
+                returns it and maybe others.
+        """
+        translation = cls.__new__(cls)
+        vars(translation).update(known, _make=make)
+        return translation
 
     def __getattr__(self, name: str) -> Any:
-        """Compute an attribute that has not been asked for before."""
-        if name not in Details.NAMES or "_details" not in vars(self):
+        """Make an attribute that has not been asked for before."""
+        make = vars(self).get("_make", {}).get(name)
+        if make is None:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        value = vars(self)[name] = getattr(self._details, name)
-        return value
+        vars(self).update(make())
+        return vars(self)[name]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes, for pickles and copies."""
@@ -220,82 +219,6 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
-
-
-class Details:
-    """What a `Translation` has beside its texts, as its attributes of the same names.
-
-    Args:
-        sides: the pieces of the source and of the translation, without end symbols.
-        vocabularies: the words that the model knows.
-        merges: whether pieces become words.
-        effects: see ``decoding.networks.Networks.attribution``.
-        make_others: returns the other hypotheses.
-    """
-
-    NAMES = ("source_tokens", "tokens", "alignment", "probabilities", "others", "unknown")
-
-    def __init__(
-        self,
-        sides: tuple[list[str], list[str]],
-        vocabularies: tuple[Vocabulary, Vocabulary],
-        merges: bool,
-        hypothesis: Hypothesis,
-        effects: NDArray[np.floating] | None,
-        make_others: Callable[[], tuple[Translation, ...]],
-    ) -> None:
-        self._sides, self._vocabularies, self._merges = sides, vocabularies, merges
-        self.hypothesis, self._effects, self._make_others = hypothesis, effects, make_others
-
-    @property
-    def source_tokens(self) -> tuple[str, ...]:
-        return self._words(0)
-
-    @property
-    def tokens(self) -> tuple[str, ...]:
-        return self._words(1)
-
-    @property
-    def alignment(self) -> "Alignment | None":
-        return None if self.hypothesis.weights is None else self._aligned
-
-    @property
-    def probabilities(self) -> tuple[float, ...]:
-        return self._aligned.probabilities
-
-    @property
-    def others(self) -> tuple[Translation, ...]:
-        return self._make_others()
-
-    @property
-    def unknown(self) -> tuple[str, ...]:
-        return unknown_words(self._sides[0], self._vocabularies[0])
-
-    def _words(self, side: int) -> tuple[str, ...]:
-        from fairseq_rnnsearch.figures.alignment import END, merged_words
-
-        pieces = (*self._sides[side], END)
-        return merged_words(pieces)[0] if self._merges else pieces
-
-    @cached_property
-    def _aligned(self) -> "Alignment":
-        """The alignment; without attention its weights are zero."""
-        from fairseq_rnnsearch.figures.alignment import END, Alignment
-
-        _, score, log_p, weights = self.hypothesis
-        source, target = (
-            (*marked(pieces, vocabulary), END)
-            for pieces, vocabulary in zip(self._sides, self._vocabularies, strict=True)
-        )
-        alignment = Alignment(
-            source,
-            target,
-            np.zeros((len(target), len(source))) if weights is None else weights,
-            score=score / math.log(2),
-            probabilities=np.exp(log_p, dtype=float).tolist(),
-            attribution=self._effects,
-        )
-        return alignment.merge_pieces() if self._merges else alignment
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:

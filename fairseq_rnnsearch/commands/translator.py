@@ -1,6 +1,7 @@
 """A trained model that translates and aligns plain text; see ``loading``."""
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_rnnsearch.checks import LARGEST_LENPEN, Pieces, ScoringOptions, SearchOptions
-from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Details, Translation, joined
+from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
 from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.decoding.networks import Networks, SearchSettings
@@ -20,7 +21,9 @@ from fairseq_rnnsearch.text.coverage import (
     UNKNOWN,
     TextCounter,
     Vocabulary,
+    marked,
     replace_unknown,
+    unknown_words,
     word_of,
     words_in,
     words_of,
@@ -32,6 +35,9 @@ if TYPE_CHECKING:
     from torch import nn
 
 logger = logging.getLogger(__name__)
+
+# what a translation has beside its texts and its score
+_DETAILS = ("source_tokens", "tokens", "alignment", "probabilities", "unknown")
 
 
 class Translator:
@@ -302,12 +308,11 @@ class _InWords(NamedTuple):
         if self.replaces_unknown and UNKNOWN in tokens:
             tokens = _without_unknown(tokens, source_tokens, best.weights)
 
-        def make_others() -> tuple[Translation, ...]:
-            return tuple(self.translated(source, source_tokens, [other]) for other in others)
+        def make_others() -> dict[str, Any]:
+            return {"others": tuple(self.translated(source, source_tokens, [x]) for x in others)}
 
-        text = self.text.text(tokens)
-        details = source_tokens, tokens, best, effects, make_others
-        return self.translation(source, text, *details, is_cut=is_cut)
+        sides = source, self.text.text(tokens), source_tokens, tokens
+        return self.translation(*sides, best, effects, make_others, is_cut)
 
     def translation(
         self,
@@ -316,15 +321,44 @@ class _InWords(NamedTuple):
         source_tokens: list[str],
         tokens: list[str],
         hypothesis: Hypothesis,
-        effects: NDArray[np.floating] | None = None,
-        make_others: Callable[[], tuple[Translation, ...]] = tuple,
-        *,
+        effects: NDArray[np.floating] | None,
+        make_others: Callable[[], dict] = lambda: {"others": ()},
         is_cut: bool = False,
     ) -> Translation:
         """Return a hypothesis with both its sides."""
-        sides = (source_tokens, tokens), self.vocabularies, self.merges
-        details = Details(*sides, hypothesis, effects, make_others)
-        return Translation.with_details(source, text, is_cut, details)
+        score = hypothesis.score / math.log(2)
+        known = {"source": source, "text": text, "score": score, "is_cut": is_cut}
+        make_details = partial(self._details, source_tokens, tokens, hypothesis, effects)
+        make = dict.fromkeys(_DETAILS, make_details)
+        return Translation.begun(known, make | {"others": make_others})
+
+    def _details(
+        self,
+        source_tokens: list[str],
+        tokens: list[str],
+        hypothesis: Hypothesis,
+        effects: NDArray[np.floating] | None,
+    ) -> dict[str, Any]:
+        """Return the attributes of a translation that are in `_DETAILS`."""
+        from fairseq_rnnsearch.figures.alignment import END, Alignment, merged_words
+
+        _, score, log_p, weights = hypothesis
+        sides = source_tokens, tokens
+        words = [(*side, END) for side in sides]
+        alignment = Alignment(
+            *((*side, END) for side in map(marked, sides, self.vocabularies)),
+            np.zeros([len(side) for side in words[::-1]]) if weights is None else weights,
+            score=score / math.log(2),
+            probabilities=np.exp(log_p, dtype=float).tolist(),
+            attribution=effects,
+        )
+        if self.merges:
+            words = [merged_words(side)[0] for side in words]
+            alignment = alignment.merge_pieces()
+        unknown = unknown_words(source_tokens, self.vocabularies[0])
+        shown = None if weights is None else alignment
+        values = *words, shown, alignment.probabilities, unknown
+        return dict(zip(_DETAILS, values, strict=True))
 
 
 def _without_unknown(

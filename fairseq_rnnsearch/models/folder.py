@@ -291,17 +291,13 @@ def _checked(
     """
     is_rounded = {name for name in shapes if name in stored and stored[name].dtype == np.int8}
     scales = {name + _SCALE: shapes[name][:-1] for name in is_rounded}
-    shapes = {**shapes, **scales}
-    for problem, names in (
-        ("Missing", shapes.keys() - stored.keys()),
-        ("Unexpected", stored.keys() - shapes.keys()),
-    ):
-        if names:
-            raise ValueError(f"{problem} keys: {', '.join(sorted(names))}")
-    for name, shape in shapes.items():
-        if stored[name].shape != shape:
-            has = f"it is {stored[name].shape}, and options and dictionaries make it {shape}"
-            raise ValueError(f"size mismatch for {name}: {has}")
+    expected, found = {**shapes, **scales}, {name: one.shape for name, one in stored.items()}
+    for name in expected | found:
+        if expected.get(name) != found.get(name):
+            raise ValueError(
+                f"{name} has the shape {found.get(name)}, and options and dictionaries give "
+                f"{expected.get(name)}"
+            )
     parameters = {
         name: values if name in is_rounded else values.astype(np.float32, copy=False)
         for name, values in stored.items()
