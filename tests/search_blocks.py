@@ -1,4 +1,4 @@
-"""A search works on parts: as many sentences at once as fit, words in runs, kept words, blocks.
+"""A search works on parts: as many sentences at once as fit, words in runs, blocks.
 
 A file of tests that begins with ``pytestmark = pytest.mark.usefixtures("blocks")`` and imports
 ``blocks`` runs each of its tests twice, with the parts as they are and, in the slow part, with the
@@ -7,14 +7,15 @@ smallest ones. Tests with ``either_blocks`` run with both in the quick part too.
 
 import pytest
 
-from fairseq_rnnsearch.decoding.search import beam_search, candidates
-from fairseq_rnnsearch.kernels.cpu import operations, word_inputs
+from fairseq_rnnsearch.decoding.search import torch_steps
+from fairseq_rnnsearch.engine import choice
+from fairseq_rnnsearch.kernels.cpu import operations
 from fairseq_rnnsearch.network import forced_scoring
 
 SMALLEST = [
-    (beam_search, "LOGITS", 1),  # one sentence at a time
-    (candidates, "RUN", 1),
-    (word_inputs, "BYTES", 1),  # the words of one step
+    (torch_steps, "LOGITS", 1),  # one sentence at a time
+    (torch_steps, "RUN", 1),
+    (choice, "RUN", 1),
     (operations, "BLOCK", 1),
     (forced_scoring, "_LOGITS", 1),
 ]
@@ -29,5 +30,5 @@ def blocks(request, monkeypatch):
         for module, name, smallest in SMALLEST:
             assert getattr(module, name) > smallest
             monkeypatch.setattr(module, name, smallest)
-        candidates._places.cache_clear()  # which were those of longer runs
-        request.addfinalizer(candidates._places.cache_clear)
+        torch_steps._places.cache_clear()  # which were those of longer runs
+        request.addfinalizer(torch_steps._places.cache_clear)

@@ -11,7 +11,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.kernels import c_library
+from fairseq_rnnsearch.engine import c_library
+from fairseq_rnnsearch.kernels.c_functions import Functions
 from fairseq_rnnsearch.kernels.cpu import compiled
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 
@@ -31,7 +32,7 @@ def functions(cache, tmp_path):
     """Of a file that is compiled at once."""
     source = tmp_path / "tiny.c"
     source.write_text("void nothing(void) {}\n")
-    return c_library.Functions(source, {"nothing": ()})
+    return Functions(source, {"nothing": ()})
 
 
 def test_each_source_type_compiler_and_processor_has_its_library(

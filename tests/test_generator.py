@@ -2,6 +2,7 @@
 
 import math
 from itertools import chain
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,19 +12,16 @@ from models import EOS, PAD, TARGETS, adadelta, arm, batch_of, talker
 from search_blocks import blocks, either_blocks  # noqa: F401
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.decoding import module_steps
 from fairseq_rnnsearch.decoding.decode import decode
-from fairseq_rnnsearch.decoding.search import (
-    AuthorsSearch,
-    BeamSearch,
-    Scorer,
-    beam_search,
-    candidates,
-)
-from fairseq_rnnsearch.decoding.search.scorer import soft_alignment
+from fairseq_rnnsearch.decoding.search import beam_search
+from fairseq_rnnsearch.decoding.search.scorer import Scorer, soft_alignment
+from fairseq_rnnsearch.decoding.search.torch_steps import best_words
+from fairseq_rnnsearch.engine.choice import choose
+from fairseq_rnnsearch.engine.interface import Limits
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels.cpu import (
-    packed_weights,
-)
+from fairseq_rnnsearch.kernels import forget
+from fairseq_rnnsearch.kernels.cpu import packed_weights
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 
 pytestmark = pytest.mark.usefixtures("blocks")
@@ -82,7 +80,6 @@ CASES = {
     "temperature": {"temperature": 0.7},
     "prefix": {"prefix": [[7, 6], [PAD, PAD], [9, PAD], [4, 4], [12, PAD]], "min_len": 3},
     "prefix that ends": {"prefix": [[EOS], [PAD], [5], [EOS], [PAD]], "beam": 1},
-    "float32": {"dtype": torch.float32},
     "RNNencdec": {"fixed_context": True},
     "appendix": {"decoder_order": "appendix"},
     "section3": {"decoder_order": "section3"},
@@ -108,32 +105,27 @@ def models_and_options(case):
     return make, of_search
 
 
+WAYS = {  # kernels, type, and how close scores are
+    "C": ("fast", torch.float32, 1e-4),
+    "NumPy": ("fast", torch.float64, 1e-10),
+    "torch": ("reference", torch.float64, 1e-10),
+}
+
+
 @either_blocks
-@pytest.mark.parametrize("name", [name for name in CASES if name != "lstm"])  # which is not fast
-def test_translations_equal_those_of_fairseq_s_generator(name, alone):
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", CASES)
+def test_translations_equal_those_of_fairseq_s_generator(name, way, alone, monkeypatch):
     make, options = models_and_options(CASES[name])
-    expected = search(SequenceGenerator, make("reference"), **options)
+    kernels, dtype, atol = WAYS[way]
+    expected = search(SequenceGenerator, make("reference"), dtype=dtype, **options)
     alone()
-    found = search(StepwiseGenerator, make("fast"), **options)
-    assert_same(found, expected, 1e-4 if "dtype" in options else 1e-10)
-
-
-# those of the package's own commands
-WITHOUT_FAIRSEQ = (
-    *("plain", "greedy", "wide", "fewest words", "padding on the left", "short", "length penalty"),
-    *("no unknown words", "lstm", "two models", "two models, one with attention"),
-)
-
-
-@pytest.mark.parametrize("name", WITHOUT_FAIRSEQ)
-def test_the_search_without_fairseq_is_the_same(name):
-    make, options = models_and_options(CASES[name])
-    expected = search(SequenceGenerator, make("reference"), **options)
-    kernels = "auto" if name == "lstm" else "fast"
-    assert_same(search(BeamSearch, make(kernels), **options), expected)
-    options.pop("max_len_b", None)
-    expected = search(AuthorsSequenceGenerator, make("reference"), **options)
-    assert_same(search(AuthorsSearch, make(kernels), **options), expected)
+    if way != "torch" and name != "lstm":  # which only torch runs
+        monkeypatch.setattr(module_steps, "TorchSteps", None)
+    found = search(
+        StepwiseGenerator, make("auto" if name == "lstm" else kernels), dtype=dtype, **options
+    )
+    assert_same(found, expected, atol)
 
 
 @pytest.mark.parametrize("name", ["plain", "RNNencdec", "two models, one with attention"])
@@ -258,7 +250,7 @@ def test_weights_of_an_ensemble_sum_to_one():
     """One of the two models has none."""
     models, _ = models_and_options(CASES["two models, one with attention"])
     models = models("fast")
-    searching = BeamSearch(models, models[0].decoder.dictionary, beam_size=2, max_len_b=5)
+    searching = StepwiseGenerator(models, models[0].decoder.dictionary, beam_size=2, max_len_b=5)
     for beam in decode(searching, models, batch_of(SOURCES, SOURCES), PAD, EOS):
         for one in beam:
             assert_close(one["weights"].sum(dim=1), torch.ones(len(one["tokens"])))
@@ -270,21 +262,25 @@ def test_weights_of_an_ensemble_sum_to_one():
 @pytest.mark.parametrize("words", [3, 63, 64, 65, 128, 1000])
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("broken", [False, True])
-@pytest.mark.parametrize("compiled", [False, True])
-def test_best_equals_sorting_everything(words, width, broken, compiled, monkeypatch):
-    if not compiled:
-        without_compiler = candidates.FUNCTIONS._replace(types=())
-        monkeypatch.setattr(candidates, "FUNCTIONS", without_compiler)
+def test_best_equals_sorting_everything(words, width, broken):
     lprobs = torch.randn(3, width, words, generator=torch.Generator().manual_seed(words))
     scores = torch.randn(3, width, generator=torch.Generator().manual_seed(1))
     if broken:
-        lprobs[1, 0, words - 1] = lprobs[2, width - 1, 0] = torch.nan
+        lprobs[1, 0, words - 1] = lprobs[2, width - 1, 2] = torch.nan
+    lprobs[..., PAD] = -torch.inf
     k = min(8, width * words - 1)
     totals = (lprobs.nan_to_num(-torch.inf) + scores.unsqueeze(2)).flatten(1)
-    expected, place = totals.sort(descending=True)
-    found = candidates.best(lprobs.clone(), scores, k)
+    expected, place = totals.sort(descending=True, stable=True)
+    found = best_words(lprobs.nan_to_num(-torch.inf), scores, k)
     assert_close(found[0], expected[:, :k], rtol=0, atol=0)
-    assert_close(found[2] * words + found[1], place[:, :k])
+    is_told = found[0].isfinite()  # among what is impossible any may be taken
+    assert_close(found[1][is_told], place[:, :k][is_told])
+    symbols = SimpleNamespace(pad=PAD, eos=EOS, unk=0)
+    given = lprobs.flatten(0, 1).numpy().copy(), None, scores.flatten().tolist(), k
+    best = choose(*given, Limits([-1] * 3, [False] * 3), symbols)
+    assert_close(torch.tensor(best.scores), expected[:, :k], rtol=0, atol=0)
+    found = torch.tensor(best.hypotheses) * words + torch.tensor(best.words)
+    assert_close(found[is_told], place[:, :k][is_told])
 
 
 # --- weights that are kept in another arrangement ------------------------------------------------
@@ -343,5 +339,5 @@ def test_products_equal_torch_s_with_oneDNN_and_without(monkeypatch, dtype, most
     for available in (packed_weights._available(dtype), False):
         monkeypatch.setattr(packed_weights, "_available", lambda _, available=available: available)
         weight = weight.to(dtype)
-        packed_weights.forget([weight])
+        forget([weight])
         assert_close(packed_weights.product(weight)(x, bias).double(), expected, rtol=0, atol=most)

@@ -32,7 +32,7 @@ from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import plugin
-from fairseq_rnnsearch.decoding.search import beam_search
+from fairseq_rnnsearch.decoding.search.torch_steps import TorchSteps
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin import one_pass_adadelta as one_pass
 from fairseq_rnnsearch.plugin.adadelta import RNNSearchAdadeltaConfig
@@ -294,9 +294,9 @@ def searched(model, sample, kind, options):
 @pytest.mark.parametrize("name", cases(SEARCHES, "stepwise", "stepwise, prefix", "scores"))
 def test_searches_find_what_a_cpu_finds(name, order, monkeypatch):
     """One wait a step, and some before the first and after the last."""
-    steps, step = [], beam_search._Search._step
+    steps, step = [], TorchSteps._step
     monkeypatch.setattr(
-        beam_search._Search, "_step", lambda self, words: steps.append(1) or step(self, words)
+        TorchSteps, "_step", lambda self, words: steps.append(1) or step(self, words)
     )
     kind, options = SEARCHES[name]
     model = lively(**ORDERS[order]).eval()

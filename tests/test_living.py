@@ -23,7 +23,7 @@ from fairseq_rnnsearch.commands.torch_networks import hypothesis_of
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.decode import decode
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
-from fairseq_rnnsearch.decoding.search import BeamSearch, Scorer
+from fairseq_rnnsearch.decoding.search.scorer import Scorer
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living import living_page
@@ -32,6 +32,7 @@ from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.living.text_rules import text_rules
 from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network import DECODER_ORDERS
+from fairseq_rnnsearch.plugin.generators import StepwiseGenerator
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
 from fairseq_rnnsearch.text.dictionary_file import numbers_of
 from fairseq_rnnsearch.text.plain_text import PlainText, sentences_in
@@ -132,7 +133,7 @@ def searched(model, text, beam, words=(), rows=()):
     pad = model.target_dictionary.pad()
     prefix = [[numbers.get(i, pad) for i in range(max(numbers, default=-1) + 1)]]
     options = {"max_len_a": model.length_limit.ratio, "max_len_b": model.length_limit.margin}
-    generator = BeamSearch(model.models, model.target_dictionary, beam_size=beam, **options)
+    generator = StepwiseGenerator(model.models, model.target_dictionary, beam_size=beam, **options)
     with Touched(dict(rows)), torch.inference_mode():
         forced = torch.tensor(prefix) if numbers else None
         return decode(generator, model.models, sample, PAD, EOS, prefix_tokens=forced)[0]

@@ -20,9 +20,6 @@ from models import (
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels.cpu import small_batch
-from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
-from fairseq_rnnsearch.kernels.cpu.small_batch import SmallBatchSteps
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
 
@@ -90,11 +87,9 @@ def step(model, tokens, encoder_out, incremental):
     return lprobs[:, 0], None if weights is None else weights[0][:, 0]
 
 
-@pytest.fixture(params=["plain steps", "fast steps", "few rows"])
-def either_steps(request, monkeypatch):
-    """The fast ones are taken where no gradient is recorded, those in C where weights are few."""
-    if request.param == "fast steps":
-        monkeypatch.setattr(small_batch, "LARGEST", 0)
+@pytest.fixture(params=["plain steps", "fast steps"])
+def either_steps(request):
+    """The fast ones are taken where no gradient is recorded."""
     with torch.set_grad_enabled(request.param == "plain steps"):
         yield
 
@@ -113,31 +108,6 @@ def test_steps_equal_teacher_forcing(options, left):
         assert_close(lprobs, forced[:, i], **EXACT)
         if weights is not None:
             assert_close(weights, output[1]["attn"][0][:, i], **EXACT)
-
-
-@torch.no_grad()
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("threads", [1, 2])
-def test_few_rows_with_some_panels_and_a_rest(dtype, threads, monkeypatch):
-    sizes = {"decoder_hidden_size": 70, "attention_size": 45, "maxout_size": 33}
-    model = random_model(**sizes).to(dtype)
-    rows = torch.arange(len(SOURCES)).repeat_interleave(7)
-    encoded = model.encoder(padded(SOURCES)).select(rows)
-    words = torch.randint(4, 13, (3, len(rows)), generator=torch.Generator().manual_seed(0))
-    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    found = {}
-    for largest in (0, small_batch.LARGEST):
-        monkeypatch.setattr(small_batch, "LARGEST", largest)
-        steps = model.decoder.begin(encoded)
-        found[type(steps)] = []
-        for last in words:
-            t, alpha = steps.step(last)
-            lprobs = t.new_empty(len(t), len(model.decoder.output.weight))
-            steps.log_probabilities(t, 0.7, lprobs)
-            found[type(steps)].append((t, alpha, lprobs))
-    assert found.keys() == {SearchSteps, SmallBatchSteps}
-    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else EXACT
-    assert_close(*found.values(), **tolerance)
 
 
 # Rows to go on with after each step, as the search asks for them: three sentences, beam of two.

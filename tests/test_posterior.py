@@ -8,7 +8,7 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.decoding.search import Scorer
+from fairseq_rnnsearch.decoding.search.scorer import Scorer
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network import DECODER_ORDERS, forced_scoring
 

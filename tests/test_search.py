@@ -1,5 +1,6 @@
 """The authors' beam search inside fairseq's generator: their recorded runs, and the oracle's."""
 
+import importlib
 import itertools
 import logging
 import math
@@ -23,6 +24,7 @@ from oracles import numpy_rnnsearch as oracle
 from search_blocks import blocks, either_blocks  # noqa: F401
 from slow_cases import cases
 
+from fairseq_rnnsearch.decoding.search import beam_search
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator
 
 pytestmark = pytest.mark.usefixtures("blocks")
@@ -229,13 +231,14 @@ def test_the_beam_shrinks_with_each_finished_hypothesis(beam):
 def attempts(monkeypatch):
     """(sentences, beam, penalty of the unknown word) of every search that was made."""
     made = []
-    generate = AuthorsSequenceGenerator._generate
 
-    def spy(self, sample, **options):
-        made.append((len(sample["net_input"]["src_tokens"]), self.beam_size, self.unk_penalty))
-        return generate(self, sample, **options)
+    def spy(options, begin, sources, *given):
+        made.append((len(sources), options.beam_size, options.unk_penalty))
+        return beam_search.search(options, begin, sources, *given)
 
-    monkeypatch.setattr(AuthorsSequenceGenerator, "_generate", spy)
+    # the package has a function of this name beside the module
+    module = importlib.import_module("fairseq_rnnsearch.decoding.search.authors_search")
+    monkeypatch.setattr(module, "search", spy)
     return made
 
 

@@ -21,9 +21,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_rnnsearch.checks import LoadedDtype
+from fairseq_rnnsearch.commands.engine_networks import EngineNetworks
 from fairseq_rnnsearch.commands.translation import one_at_a_time
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.length_limit import largest
+from fairseq_rnnsearch.decoding.networks import Networks
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import LoadedModels, ModelFolder, read_folder
@@ -82,22 +84,20 @@ def load(
     ]
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     changes = {name: str(value) for name, value in changes.items() if value is not None}
-    if compute_dtype == "int8":
-        raise UserError("compute_dtype int8: modules of torch compute in float32, tf32 or bfloat16")
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(path.is_dir() for path in found):
         folders = _read_folders(found, names, changes, texts)
-        trained = _as_modules(folders, device, compute_dtype or "float32")
+        trained, networks = _as_networks(folders, device, compute_dtype)
+    elif compute_dtype == "int8":
+        raise UserError("compute_dtype int8: only for a folder of rnnsearch-export --weights int8")
     else:
         with one_at_a_time:
             with _quiet_import():
                 from fairseq_rnnsearch.models.trained_models import read_models
             trained = read_models(names, changes, device, compute_dtype, user_dir, texts)
-    from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
-
-    left = trained.left_pad_source
+        networks = _as_modules(trained)
     return Translator(
-        TorchNetworks(trained.models, *trained.dictionaries, left_pad_source=left),
+        networks,
         *trained.dictionaries,
         *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
         length_limit=trained.length_limit,
@@ -147,20 +147,28 @@ def _read_folders(
     return folders
 
 
-def _as_modules(
-    folders: Sequence[ModelFolder], device: "str | torch.device", compute_dtype: LoadedDtype
-) -> LoadedModels:
-    """Return the folders' models as modules of torch."""
-    for folder in folders:
-        folder.model.to(device)  # move first: rounding depends on the device
-        folder.model.compute_in(compute_dtype)
-        folder.model.round_matrices()
-    first = folders[0]
-    return LoadedModels(
-        [folder.model for folder in folders],
-        first.dictionaries,
-        first.config.languages,
-        first.path,
-        first.config.left_pad_source,
-        largest(*(folder.config.length_limit for folder in folders)),
-    )
+def _as_networks(
+    folders: Sequence[ModelFolder], device: "str | torch.device", compute_dtype: LoadedDtype | None
+) -> tuple[LoadedModels, Networks]:
+    """Return what the folders share, and their models: in the engine, or as modules of torch."""
+    first, limits = folders[0], [folder.config.length_limit for folder in folders]
+    about = first.dictionaries, first.config.languages, first.path, first.config.left_pad_source
+    if str(device) == "cpu" and compute_dtype in (None, "float32", "int8"):
+        engine = EngineNetworks(folders, round_inputs=compute_dtype == "int8")
+        return LoadedModels([], *about, largest(*limits)), engine
+    if compute_dtype == "int8":
+        raise UserError(f"compute_dtype int8: on a CPU only, not on {device}")
+    models = [folder.model for folder in folders]
+    for model in models:
+        model.to(device)  # move first: rounding depends on the device
+        model.compute_in(compute_dtype or "float32")
+        model.round_matrices()
+    trained = LoadedModels(models, *about, largest(*limits))
+    return trained, _as_modules(trained)
+
+
+def _as_modules(trained: LoadedModels) -> Networks:
+    from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
+
+    left = trained.left_pad_source
+    return TorchNetworks(trained.models, *trained.dictionaries, left_pad_source=left)

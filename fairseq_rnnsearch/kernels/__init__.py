@@ -9,8 +9,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from functools import cache
 
-from torch import Tensor, nn
+from torch import nn
 
+from fairseq_rnnsearch.kernels.cached import forget
 from fairseq_rnnsearch.kernels.cpu import CPU
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.gpu import GPU
@@ -106,13 +107,6 @@ def choose(name: str, parts: Sequence[nn.Module], of: str) -> Reference:
     why = f": {', '.join(refusals) or f'on {backend.place}'}" if name == "auto" else ""
     _announce(backend.name, of, name, why)
     return backend
-
-
-def forget(parameters: Iterable[Tensor]) -> None:
-    """Drop whatever backends cache for parameters that are about to change."""
-    parameters = list(parameters)
-    for backend in BACKENDS.values():
-        backend.forget(parameters)
 
 
 @cache

@@ -20,8 +20,9 @@ import ctypes
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.c_library import INTEGER, POINTER, REAL, TYPES, Functions
+from fairseq_rnnsearch.kernels.c_functions import TYPES, Functions
 from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE
 from fairseq_rnnsearch.kernels.cpu.operations import check_words, scratch
 from fairseq_rnnsearch.kernels.derived import smoothing

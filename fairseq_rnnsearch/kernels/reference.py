@@ -182,9 +182,6 @@ class Reference:
         """Return a search's decoder, with one row per hypothesis."""
         return ReferenceSteps(start)
 
-    def forget(self, parameters: Iterable[Tensor]) -> None:
-        """Drop whatever is cached for parameters that are about to change: nothing here."""
-
 
 def _one_direction(
     inputs: Tensor, unit: Unit, reverse: bool, initial: Tensor, present: Tensor | None

@@ -25,10 +25,11 @@ from safetensors.numpy import load_file, save
 
 from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
+from fairseq_rnnsearch.engine.parameters import Parameters
+from fairseq_rnnsearch.engine.shapes import SCALE, check_shapes, shapes_of
 from fairseq_rnnsearch.errors import UserError, as_text, reason
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models.find import CONFIG, PARAMETERS
-from fairseq_rnnsearch.models.shapes import shapes_of
 from fairseq_rnnsearch.older_models import current_names, drop_removed
 from fairseq_rnnsearch.text import plain_text
 from fairseq_rnnsearch.text.checksums import check_checksum, write_list
@@ -40,7 +41,6 @@ if TYPE_CHECKING:
     from fairseq_rnnsearch.network import TranslationModel
 
 CARD = "README.md"
-_SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
 _FORMAT = "fairseq_rnnsearch 1"
 
 
@@ -92,10 +92,18 @@ class ModelFolder:
         model.load_state_dict(values, assign=True)
         return model.eval()
 
+    @property
+    def for_engine(self) -> Parameters:
+        """The parameters as the engine takes them."""
+        target = self.dictionaries[1]
+        symbols = target.pad(), target.eos(), target.unk()
+        order = self.config.options.get("decoder_order", "program")
+        return Parameters(self.parameters, order, *symbols)
+
     def _float32(self, name: str) -> np.ndarray:
         values = self.parameters[name]
         if values.dtype == np.int8:
-            return values.astype(np.float32) * self.parameters[name + _SCALE][:, None]
+            return values.astype(np.float32) * self.parameters[name + SCALE][:, None]
         return values
 
 
@@ -164,7 +172,7 @@ def _as_stored(model: "TranslationModel", weights: str) -> Iterator[tuple[str, n
         elif weights == "int8":
             steps, scales = quantised(values)
             yield name, steps
-            yield name + _SCALE, scales
+            yield name + SCALE, scales
         elif (largest := np.abs(values).max()) > (end := np.finfo(np.float16).max):
             raise UserError(
                 f"--weights float16: {name} has numbers up to {largest:.3g}, and float16 ends at "
@@ -289,17 +297,9 @@ def _checked(
     Raises:
         ValueError: the stored ones are others, or hold numbers that are not finite.
     """
-    is_rounded = {name for name in shapes if name in stored and stored[name].dtype == np.int8}
-    scales = {name + _SCALE: shapes[name][:-1] for name in is_rounded}
-    expected, found = {**shapes, **scales}, {name: one.shape for name, one in stored.items()}
-    for name in expected | found:
-        if expected.get(name) != found.get(name):
-            raise ValueError(
-                f"{name} has the shape {found.get(name)}, and options and dictionaries give "
-                f"{expected.get(name)}"
-            )
+    check_shapes(stored, shapes)
     parameters = {
-        name: values if name in is_rounded else values.astype(np.float32, copy=False)
+        name: values if values.dtype == np.int8 else values.astype(np.float32, copy=False)
         for name, values in stored.items()
     }
     broken = [name for name, values in parameters.items() if not np.isfinite(values).all()]

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels import Direction, RunByBackend
+from fairseq_rnnsearch.kernels import Direction, Reference, RunByBackend
 from fairseq_rnnsearch.network.embedded_words import embed_words
 from fairseq_rnnsearch.network.precision import in_compute_dtype
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
@@ -95,9 +95,8 @@ class Encoder(RunByBackend):
 
         Padding may be on either side: it never changes a state.
         """
-        padding = src_tokens.eq(self.dictionary.pad())
+        padding, backend = src_tokens.eq(self.dictionary.pad()), self.backend
         units = [unit for unit in (self.forward_unit, self.backward_unit) if unit is not None]
-        backend = self.backend_for(units, "encoder")
         embedded = embed_words(src_tokens.T, self.embedding, self.embedding_dropout, backend)
         directions = [
             Direction(embedded.through(unit.word_inputs), unit, unit is self.backward_unit)
@@ -110,3 +109,8 @@ class Encoder(RunByBackend):
             summary = states[0, :, self.forward_unit.hidden_size :]
         annotations = torch.transpose(states, 0, 1).contiguous()
         return EncoderOut(EncodedSource(annotations, padding, summary))
+
+    @property
+    def backend(self) -> Reference:
+        """The backend that runs the encoder on its parameters' current device; see `Decoder`."""
+        return self.backend_for((self.forward_unit, self.backward_unit), "encoder")

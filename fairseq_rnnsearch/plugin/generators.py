@@ -1,21 +1,20 @@
 """fairseq's generators with the searches of ``decoding.search``.
 
-If a model offers no steps, or if an option is unsupported there (sampling, constraints, n-gram
-blocking, a language model), fairseq's own search runs.
+If a model offers no steps, or if an option is unsupported there (sampling, constraints, a language
+model), fairseq's own search runs.
 """
 
 import math
 
+import torch
 from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from fairseq_rnnsearch.decoding.search import (
-    Limits,
-    SecondAttempts,
-    search_in_steps,
-)
+from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
+from fairseq_rnnsearch.decoding.module_steps import begin_of
+from fairseq_rnnsearch.decoding.search import Options, authors_search, search
 from fairseq_rnnsearch.decoding.search.authors_search import REPLACED
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network import Decoder
@@ -43,10 +42,13 @@ class RepeatBlocker(NGramRepeatBlock):
 class StepwiseGenerator(SequenceGenerator):
     """As ``fairseq.sequence_generator.SequenceGenerator``, but n-grams are blocked."""
 
+    search_in_steps = staticmethod(search)
+
     def __init__(self, models, tgt_dict, **options) -> None:
         super().__init__(models, tgt_dict, **options)
-        if size := options.get("no_repeat_ngram_size"):
-            self.repeat_ngram_blocker = RepeatBlocker(size)
+        self.no_repeat_ngram_size = options.get("no_repeat_ngram_size", 0)
+        if self.no_repeat_ngram_size:
+            self.repeat_ngram_blocker = RepeatBlocker(self.no_repeat_ngram_size)
 
     def _generate(
         self,
@@ -57,34 +59,72 @@ class StepwiseGenerator(SequenceGenerator):
     ) -> list[list[dict]]:
         if constraints is not None or not self._is_for_steps():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
-        return search_in_steps(self, self.model.models, sample, prefix_tokens)
+        return self._search(sample, prefix_tokens)
+
+    def _search(self, sample: dict, prefix: Tensor | None) -> list[list[dict]]:
+        """Search in steps, and return hypotheses as fairseq's generator does."""
+        models, source = list(self.model.models), sample["net_input"]["src_tokens"]
+        is_word = source.ne(self.pad).cpu()
+        lengths = is_word.sum(dim=1)
+        order = lengths.argsort(descending=True, stable=True).tolist()
+        words = [row[here].tolist() for row, here in zip(source.cpu(), is_word, strict=True)]
+        prefixes = None
+        if prefix is not None:
+            given = prefix.masked_fill(prefix.eq(self.pad), -1).tolist()
+            prefixes = [given[number] for number in order]
+        begin = begin_of(models, self.pad, self)
+        found = self.search_in_steps(
+            Options.of(self), begin, [words[number] for number in order], prefixes
+        )
+        dtype = torch.promote_types(next(models[0].parameters()).dtype, torch.float32)
+        beams = dict(zip(order, found, strict=True))
+        return [
+            [_as_fairseq(one, is_word[number], dtype) for one in beams[number]]
+            for number in range(len(order))
+        ]
 
     def _is_for_steps(self) -> bool:
         return (
             type(self.search) is BeamSearch
             and all(isinstance(model.decoder, Decoder) for model in self.model.models)
             and self.lm_model is None
-            and self.repeat_ngram_blocker is None
             and self.token_indices_to_suppress is None
             and not self.match_source_len
         )
 
-    def limits(self, lengths: Tensor) -> Limits:
-        """See `decoding.search.BeamSearch`."""
-        return Limits()
+
+def _as_fairseq(found: Hypothesis, is_word: Tensor, dtype: torch.dtype) -> dict:
+    """Return a hypothesis as fairseq's generator does.
+
+    Args:
+        is_word: of each source position, false for padding.
+    """
+    attention = torch.empty(0)
+    if found.weights is not None:
+        attention = torch.zeros(len(is_word), len(found.words))
+        attention[is_word] = torch.from_numpy(found.weights).T
+    return {
+        "tokens": torch.tensor(found.words),
+        "score": torch.tensor(found.score, dtype=dtype),
+        "attention": attention,
+        "alignment": torch.empty(0),
+        "positional_scores": torch.from_numpy(found.log_p).to(dtype),
+    }
 
 
-class AuthorsSequenceGenerator(SecondAttempts, StepwiseGenerator):
+class AuthorsSequenceGenerator(StepwiseGenerator):
     """The authors' search, as fairseq's generator.
 
     Raises:
         UserError: if only fairseq's own search can run.
     """
 
+    search_in_steps = staticmethod(authors_search)
+
     def __init__(self, models, tgt_dict, **options) -> None:
-        super().__init__(models, tgt_dict, **options | REPLACED | {"min_len": 0})
+        super().__init__(models, tgt_dict, **options | REPLACED)
         if not self._is_for_steps():
             raise UserError(
                 "--authors-search is a plain beam search with this package's models: without "
-                "sampling, constraints, --match-source-len, --no-repeat-ngram-size or --lm-path"
+                "sampling, constraints, --match-source-len or --lm-path"
             )

@@ -13,7 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.c_library import INTEGER, POINTER, REAL, Functions
+from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL
+from fairseq_rnnsearch.kernels.c_functions import Functions
 from fairseq_rnnsearch.kernels.devices import runs_triton
 
 AVERAGES = ("square_avg", "acc_delta")  # torch's names of E[g^2] and E[D^2]

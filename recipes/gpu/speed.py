@@ -8,7 +8,7 @@ import torch
 from device import Device, Measured, Measurements, bounded, moved, products_in
 from search import lstm, rnnsearch, sentences
 
-from fairseq_rnnsearch.decoding.search.beam_search import _Search
+from fairseq_rnnsearch.decoding.search.torch_steps import TorchSteps
 from fairseq_rnnsearch.plugin.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.plugin.generators import StepwiseGenerator
 
@@ -114,12 +114,12 @@ def waits(device: Device) -> Measurements:
     def of_step() -> Measured:
         translate, steps = _search(device, f"{device.kernels} float32", TOGETHER), []
         translate()
-        step = _Search._step
-        _Search._step = lambda self, words: steps.append(1) or step(self, words)
+        step = TorchSteps._step
+        TorchSteps._step = lambda self, words: steps.append(1) or step(self, words)
         try:
             return _counted(device, translate, 5, lambda: len(steps))
         finally:
-            _Search._step = step
+            TorchSteps._step = step
 
     measurements = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in both(device)}
     return measurements | {"a step of search": of_step}

@@ -1,19 +1,9 @@
-"""Beam search in single steps, the authors' search, and scores of given words; without fairseq."""
+"""Beam search in single steps, and the authors' search, on lists; scores of given words by torch.
 
-from fairseq_rnnsearch.decoding.search.authors_search import (
-    AuthorsLimits,
-    AuthorsSearch,
-    SecondAttempts,
-)
-from fairseq_rnnsearch.decoding.search.beam_search import BeamSearch, Limits, search_in_steps
-from fairseq_rnnsearch.decoding.search.scorer import Scorer
+``torch_steps`` and ``scorer`` need torch.
+"""
 
-__all__ = [
-    "AuthorsLimits",
-    "AuthorsSearch",
-    "BeamSearch",
-    "Limits",
-    "Scorer",
-    "SecondAttempts",
-    "search_in_steps",
-]
+from fairseq_rnnsearch.decoding.search.authors_search import authors_search
+from fairseq_rnnsearch.decoding.search.beam_search import Options, search
+
+__all__ = ["Options", "authors_search", "search"]

@@ -14,12 +14,13 @@ its limits depend on the longest sentence of the batch.
 
 import logging
 import math
-from typing import Any
+from collections.abc import Sequence, Sized
+from dataclasses import replace
 
-import torch
-from torch import Tensor
+import numpy as np
 
-from fairseq_rnnsearch.decoding.search.beam_search import BeamSearch, Limits
+from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
+from fairseq_rnnsearch.decoding.search.beam_search import Begin, Options, Rules, Sentence, search
 from fairseq_rnnsearch.errors import pluralize
 
 logger = logging.getLogger(__name__)
@@ -27,108 +28,70 @@ logger = logging.getLogger(__name__)
 MAX_SYMBOLS_PER_SOURCE_SYMBOL = 3
 WIDE = 500  # a beam of so many hypotheses is not doubled
 # the options that the limits replace, by their names in fairseq's generator
-REPLACED = {"max_len_a": MAX_SYMBOLS_PER_SOURCE_SYMBOL, "max_len_b": 0}
+REPLACED = {"max_len_a": MAX_SYMBOLS_PER_SOURCE_SYMBOL, "max_len_b": 0, "min_len": 0}
 
 
-class AuthorsLimits(Limits):
+class AuthorsRules(Rules):
     """Limits for each sentence by its own length, and shrinking beams.
 
     The search always continues a full beam of hypotheses. Those beyond the shrunken beam get a
     score of minus infinity: the search never ends them, and their continuations score minus
     infinity too. If hypotheses are few because words are few, or because a prefix is forced, the
     beam keeps its width.
-
-    Args:
-        eos: the end symbol.
-        lengths: the batch's source lengths, end symbols included, ``(batch,)``.
-        width: of each beam.
     """
 
-    stops_at_longest = True
+    keeps_complete = False
 
-    def __init__(self, eos: int, lengths: Tensor, width: int) -> None:
-        self._eos, self._lengths = eos, lengths
-        self._widths = torch.full_like(lengths, width)
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._ended: dict[int, int] = {}  # candidates of each sentence
 
-    def forbid(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
-        """See `Limits`."""
-        if previous is not None:
-            # an incomplete beam is filled with hypotheses that have ended
-            lprobs.masked_fill_(previous.eq(self._eos).unsqueeze(2), -math.inf)
-        source = self._lengths[part].unsqueeze(1)
-        lprobs[..., self._eos].masked_fill_(step < source // 2, -math.inf)
-        is_over = step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * source
-        lprobs.masked_fill_(is_over.unsqueeze(2), -math.inf)
+    def may_end(self, sentence: Sentence, step: int) -> bool:
+        """See `Rules`."""
+        return step >= sentence.source // 2
 
-    def accept(self, words: Tensor, scores: Tensor) -> Tensor:
-        """Return the candidates' scores, ``(sentences, candidates)``, in the shrunken beams."""
-        rank = torch.arange(scores.size(1), device=scores.device)
-        scores = scores.masked_fill(rank >= self._widths.unsqueeze(1), -math.inf)
-        self._widths = self._widths - (words.eq(self._eos) & scores.isfinite()).sum(dim=1)
+    def accepted(self, sentence: Sentence, words: list[int], scores: list[float]) -> list[float]:
+        """Return the candidates' scores in the shrunken beam."""
+        ended = self._ended.get(sentence.number, 0)
+        width, eos = self.options.beam_size - ended, self.options.eos
+        scores = [score if rank < width else -math.inf for rank, score in enumerate(scores)]
+        ends = (word == eos and s != -math.inf for word, s in zip(words, scores, strict=True))
+        self._ended[sentence.number] = ended + sum(ends)
         return scores
 
-    def keep(self, sentences: Tensor) -> None:
-        """See `Limits`."""
-        self._lengths, self._widths = self._lengths[sentences], self._widths[sentences]
+    def gives_up(self, sentence: Sentence, step: int) -> bool:
+        """See `Rules`."""
+        return step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * sentence.source
 
 
-class SecondAttempts:
-    """The authors' second attempts, for `BeamSearch` and fairseq's generators."""
-
-    @torch.no_grad()
-    def generate(self, models, sample: dict, **kwargs) -> list[list[dict]]:
-        """Search as without second attempts; every sentence has at least one hypothesis."""
-        beam_size, unk_penalty = self.beam_size, self.unk_penalty
-        words = self.vocab_size - 1  # the pad symbol is never chosen
-        prefix = kwargs.pop("prefix_tokens", None)
-        hypotheses = self._generate(sample, prefix_tokens=prefix, **kwargs)
-        try:
-            while unfinished := [i for i, beam in enumerate(hypotheses) if not beam]:
-                if self.unk_penalty > 0:
-                    self.unk_penalty = 0
-                elif self.beam_size < min(WIDE, words):
-                    self.beam_size = min(2 * self.beam_size, words)
-                else:
-                    logger.warning(
-                        "no translation of %s within 3 x the source's length, even with a beam of "
-                        "%d: left empty",
-                        pluralize(len(unfinished), "sentence"),
-                        self.beam_size,
-                    )
-                    for i in unfinished:
-                        hypotheses[i] = [self._empty_hypothesis(sample, i)]
-                    break
-                rows = torch.tensor(unfinished).to(sample["net_input"]["src_tokens"].device)
-                given = {x: sample["net_input"][x][rows] for x in ("src_tokens", "src_lengths")}
-                again = self._generate(
-                    {"net_input": given},
-                    prefix_tokens=None if prefix is None else prefix[rows],
-                    **kwargs,
-                )
-                for i, beam in zip(unfinished, again, strict=True):
-                    hypotheses[i] = beam
-        finally:
-            self.beam_size, self.unk_penalty = beam_size, unk_penalty
-        return hypotheses
-
-    def limits(self, lengths: Tensor) -> AuthorsLimits:
-        """See `BeamSearch`."""
-        return AuthorsLimits(self.eos, lengths, self.beam_size)
-
-    def _empty_hypothesis(self, sample: dict, i: int) -> dict:
-        source = sample["net_input"]["src_tokens"][i]
-        return {
-            "tokens": source.new_tensor([self.eos]),
-            "score": torch.tensor(-math.inf),
-            "attention": torch.zeros(source.numel(), 1),
-            "alignment": torch.empty(0),
-            "positional_scores": torch.tensor([-math.inf]),
-        }
-
-
-class AuthorsSearch(SecondAttempts, BeamSearch):
-    """The authors' search, for models that offer steps; arguments as of `BeamSearch`."""
-
-    def __init__(self, models: Any, dictionary: Any, **options: Any) -> None:
-        super().__init__(models, dictionary, **options | REPLACED)
-        self.min_len = 0
+def authors_search(
+    options: Options,
+    begin: Begin,
+    sources: Sequence[Sized],
+    prefixes: Sequence[Sequence[int]] | None = None,
+) -> list[list[Hypothesis]]:
+    """Search as `beam_search.search` does; every sentence has at least one hypothesis."""
+    options = replace(options, **REPLACED)
+    beams = search(options, begin, sources, prefixes, AuthorsRules)
+    while unfinished := [i for i, beam in enumerate(beams) if not beam]:
+        words = options.vocab_size - 1  # the pad symbol is never chosen
+        if options.unk_penalty > 0:
+            options = replace(options, unk_penalty=0)
+        elif options.beam_size < min(WIDE, words):
+            options = replace(options, beam_size=min(2 * options.beam_size, words))
+        else:
+            logger.warning(
+                "no translation of %s within 3 x the source's length, even with a beam of "
+                "%d: left empty",
+                pluralize(len(unfinished), "sentence"),
+                options.beam_size,
+            )
+            for i in unfinished:
+                log_p, weights = np.array([-math.inf]), np.zeros((1, len(sources[i])), np.float32)
+                beams[i] = [Hypothesis([options.eos], -math.inf, log_p, weights)]
+            break
+        rows = [prefixes[i] for i in unfinished] if prefixes else None
+        again = search(options, begin, [sources[i] for i in unfinished], rows, AuthorsRules)
+        for i, beam in zip(unfinished, again, strict=True):
+            beams[i] = beam
+    return beams

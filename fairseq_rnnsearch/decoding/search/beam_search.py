@@ -1,325 +1,225 @@
-"""fairseq's beam search for models that offer single steps, with the same results.
+"""fairseq's beam search for networks that offer single steps, with the same results.
 
-A model offers them with its decoder's method ``begin(encoder_out)``, see ``network.Decoder``. For
-other models, and for options that are unsupported here, ``plugin.generators`` has fairseq's own.
-
-It saves time: the first step has one row per sentence, as all hypotheses are equal; rows that only
-gain a word are not copied (see ``history``); words are chosen for a few sentences at a time, whose
-logits stay in the cache (see ``candidates``).
+It knows lists of numbers alone: `engine.interface.Steps` computes. The first step has one row per
+sentence, as all hypotheses are equal, and rows that only gain a word are not copied (see
+``history``).
 """
 
 import math
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence, Sized
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from fairseq_rnnsearch.decoding.search.candidates import best
+from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.search.history import History, Rows
+from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
 from fairseq_rnnsearch.errors import UserError
 
-# bytes of logits per block, to fit a CPU's caches
-LOGITS = 8_000_000
+Begin = Callable[[Sequence[Any], int], Steps]
 NO_NUMBERS = "the model's probabilities are not numbers, as of a training that has diverged"
 
 
 @dataclass
-class _Sentence:
+class Sentence:
     """A sentence whose search is not finished.
 
     Attributes:
         number: its index in the batch.
+        source: its length, the end symbol included.
         longest: the maximum number of words before the end symbol.
+        prefix: the words that its translation begins with; -1 where any may follow.
         ended: the number of its complete hypotheses.
         full: beam places taken by complete hypotheses, for lack of others.
     """
 
     number: int
+    source: int
     longest: int
+    prefix: Sequence[int] = ()
     ended: int = 0
     full: set[int] = field(default_factory=set)
 
 
-class Limits:
+@dataclass(frozen=True)
+class Options:
+    """The options of a search, as fairseq's generators name them.
+
+    Attributes:
+        pad, unk, eos, vocab_size: the target dictionary's.
+        beam_size: hypotheses to keep; at most all words but the pad symbol.
+    """
+
+    pad: int
+    unk: int
+    eos: int
+    vocab_size: int
+    beam_size: int
+    len_penalty: float = 1.0
+    unk_penalty: float = 0.0
+    max_len_a: float = 0.0
+    max_len_b: float = 200
+    min_len: int = 1
+    max_len: int = sys.maxsize
+    normalize_scores: bool = True
+    temperature: float = 1.0
+    no_repeat_ngram_size: int = 0
+
+    @classmethod
+    def of(cls, generator: Any) -> "Options":
+        """Return the options of a generator of fairseq's."""
+        return cls(**{option.name: getattr(generator, option.name) for option in fields(cls)})
+
+    @classmethod
+    def for_dictionary(cls, dictionary: Any, beam_size: int, **options: Any) -> "Options":
+        """Return options with the numbers of a target dictionary."""
+        words = len(dictionary)
+        symbols = dictionary.pad(), dictionary.unk(), dictionary.eos(), words
+        return cls(*symbols, min(beam_size, words - 1), **options)
+
+
+class Rules:
     """What a search forbids beside its options: nothing. Others derive from this."""
 
-    stops_at_longest = False  # whether hypotheses that are unfinished then are dropped
+    keeps_complete = True  # whether complete hypotheses that fill a beam may get words again
 
-    def forbid(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
-        """Forbid words in place, for the sentences of ``part``.
+    def __init__(self, options: Options) -> None:
+        self.options = options
 
-        Args:
-            lprobs: ``(sentences, hypotheses, words)``.
-            previous: the last word of each hypothesis of these sentences, ``(sentences,
-                hypotheses)``; None in the first step.
-        """
+    def may_end(self, sentence: Sentence, step: int) -> bool:
+        """Tell whether a translation may end with this step."""
+        return step >= self.options.min_len
 
-    def accept(self, words: Tensor, scores: Tensor) -> Tensor:
-        """Return the candidates' scores, ``(sentences, candidates)``."""
+    def accepted(self, sentence: Sentence, words: list[int], scores: list[float]) -> list[float]:
+        """Return the candidates' scores."""
         return scores
 
-    def keep(self, sentences: Tensor) -> None:
-        """Keep these sentences: the others are finished."""
+    def gives_up(self, sentence: Sentence, step: int) -> bool:
+        """Tell whether a sentence's unfinished hypotheses are dropped before this step."""
+        return False
 
 
-class BeamSearch:
-    """As ``fairseq.sequence_generator.SequenceGenerator``, for models that offer steps.
-
-    Args:
-        dictionary: the target's.
-        beam_size: hypotheses to keep; at most all words but the pad symbol.
-        len_penalty, unk_penalty, max_len_a, max_len_b: as fairseq's options.
-    """
-
-    # options of fairseq's generator that the package's own commands do not have
-    min_len = 1
-    max_len = sys.maxsize
-    normalize_scores = True
-    temperature = 1.0
-
-    def __init__(
-        self,
-        models: Sequence[torch.nn.Module],
-        dictionary: Any,
-        *,
-        beam_size: int,
-        len_penalty: float = 1.0,
-        unk_penalty: float = 0.0,
-        max_len_a: float = 0.0,
-        max_len_b: float = 200,
-    ) -> None:
-        self.models = models
-        self.pad, self.unk, self.eos = dictionary.pad(), dictionary.unk(), dictionary.eos()
-        self.vocab_size = len(dictionary)
-        self.beam_size = min(beam_size, self.vocab_size - 1)
-        self.len_penalty, self.unk_penalty = len_penalty, unk_penalty
-        self.max_len_a, self.max_len_b = max_len_a, max_len_b
-
-    def generate(self, _: object, sample: dict, **options: Any) -> list[list[dict]]:
-        """Return each sentence's hypotheses, best first, as fairseq's generator does."""
-        return self._generate(sample, **options)
-
-    def _generate(
-        self, sample: dict, prefix_tokens: Tensor | None = None, constraints: None = None
-    ) -> list[list[dict]]:
-        return search_in_steps(self, self.models, sample, prefix_tokens)
-
-    def limits(self, lengths: Tensor) -> Limits:
-        """Return the limits for a batch of these source lengths, end symbols included."""
-        return Limits()
+def longest_translation(options: Any, source: int | np.ndarray) -> np.ndarray:
+    """Return the maximum number of words before the end symbol, by the source's positions."""
+    longest = np.asarray(options.max_len_a * source + options.max_len_b).astype(int)
+    return np.minimum(longest, options.max_len - 1)
 
 
-def search_in_steps(
-    generator: BeamSearch, models: Sequence[torch.nn.Module], sample: dict, prefix: Tensor | None
-) -> list[list[dict]]:
-    """Search a batch.
+def search(
+    options: Options,
+    begin: Begin,
+    sources: Sequence[Sized],
+    prefixes: Sequence[Sequence[int]] | None = None,
+    rules: type[Rules] = Rules,
+) -> list[list[Hypothesis]]:
+    """Search a batch; return each sentence's hypotheses, best first.
 
     Args:
-        generator: the options; fairseq's generators have the same attributes, but for ``limits``.
-        prefix: the first words of the translations, ``(sentences, words)``, padded; or None.
+        begin: returns the `Steps` for sources and the most hypotheses of a sentence.
+        sources: sentences, longest first, end symbols included.
+        prefixes: the first words of each translation; -1 where any may follow.
 
     Raises:
-        UserError: if no translation can be as long as ``min_len``; if the model's probabilities
+        UserError: if no translation can be as long as ``min_len``; if the network's probabilities
             are not numbers.
     """
-    return _Search(generator, models, sample, prefix).run()
-
-
-def longest_translation(generator: BeamSearch, source: int | np.ndarray) -> np.ndarray:
-    """Return the maximum number of words before the end symbol, by the source's positions."""
-    longest = np.asarray(generator.max_len_a * source + generator.max_len_b).astype(int)
-    return np.minimum(longest, generator.max_len - 1)
-
-
-def _read(
-    scores: Tensor, words: Tensor, hypotheses: Tensor
-) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
-    """Return candidates as lists, waiting for a GPU only once."""
-    if scores.is_cpu:
-        return scores.tolist(), words.tolist(), hypotheses.tolist()
-    numbers = torch.stack([part.double() for part in (scores, words, hypotheses)]).cpu()
-    return numbers[0].tolist(), numbers[1].long().tolist(), numbers[2].long().tolist()
+    longest = int(longest_translation(options, len(sources[0])))
+    if options.min_len > longest:
+        raise UserError(
+            f"--min-len {options.min_len}: a translation of {len(sources[0])} source tokens"
+            f" (with </s>) is no longer than {longest} (--max-len-a, --max-len-b)"
+        )
+    sentences = []
+    for number, source in enumerate(sources):
+        longest = max(options.min_len, int(longest_translation(options, len(source))))
+        prefix = list(prefixes[number]) if prefixes else []
+        if options.eos in prefix:  # the whole translation is given
+            longest = min(longest, prefix.index(options.eos))
+        sentences.append(Sentence(number, len(source), longest, prefix))
+    return _Search(options, rules(options), begin(sources, options.beam_size), sentences).run()
 
 
 class _Search:
     """The search for one batch."""
 
     def __init__(
-        self,
-        generator: BeamSearch,
-        models: Sequence[torch.nn.Module],
-        sample: dict,
-        prefix: Tensor | None,
+        self, options: Options, rules: Rules, steps: Steps, sentences: list[Sentence]
     ) -> None:
-        self._generator, self._prefix = generator, prefix
-        source = sample["net_input"]["src_tokens"]
-        self._device = source.device
-        source_length = source.size(1)
-        longest = int(longest_translation(generator, source_length))
-        if generator.min_len > longest:
-            raise UserError(
-                f"--min-len {generator.min_len}: a translation of {source_length} source tokens"
-                f" (with </s>) is no longer than {longest} (--max-len-a, --max-len-b)"
-            )
-        lengths = sample["net_input"].get("src_lengths")
-        if lengths is None:
-            lengths = source.ne(generator.pad).sum(dim=1)
-        self._limits = generator.limits(lengths)
-        self._steps = [model.decoder.begin(model.encoder(source)) for model in models]
-        self._sentences = [
-            _Sentence(number, max(generator.min_len, int(longest_translation(generator, length))))
-            for number, length in enumerate(lengths.tolist())
-        ]
-        if prefix is not None:
-            for sentence, given in zip(self._sentences, prefix.tolist(), strict=True):
-                if generator.eos in given:  # the whole translation is given
-                    sentence.longest = min(sentence.longest, given.index(generator.eos))
-        self._max_len = max(sentence.longest for sentence in self._sentences)
-        self._lprobs: Tensor | None = None
+        self._options, self._rules, self._steps = options, rules, steps
+        self._sentences = sentences
+        self._max_len = max(sentence.longest for sentence in sentences)
 
-    def run(self) -> list[list[dict]]:
+    def run(self) -> list[list[Hypothesis]]:
         """Return all hypotheses of each sentence, best first."""
-        generator, count = self._generator, len(self._sentences)
-        words = torch.full((count,), generator.eos, device=self._device)
-        scores = torch.zeros(count, device=self._device)
-        history = History()
-        for step in range(self._max_len + 1):
-            features, weights = self._step(words)
-            scores = scores.to(torch.promote_types(features[0].dtype, torch.float32))
-            history.weights.append(weights)
-            candidates = self._candidates(step, features, words, scores)
-            rows, unfinished = self._advance(step, history, *_read(*candidates))
-            if not self._sentences or (self._limits.stops_at_longest and step >= self._max_len):
-                break
-            if step >= self._max_len:  # by now every hypothesis must end
-                raise UserError(f"no translation ends: {NO_NUMBERS}")
+        options, lengths = self._options, [sentence.source for sentence in self._sentences]
+        rows, history = Rows([], [], [0.0] * len(lengths)), History(lengths)
+        step = 0
+        while self._sentences:
+            best = self._best(step, rows, history)
+            history.weights.append(best.weights)
+            rows = self._advance(step, history, best)
             history.steps.append(rows)
-            words, parents, scores = self._sent(rows, scores.dtype)
-            for steps in self._steps:
-                steps.follow(parents, unfinished, generator.beam_size)
-        power = generator.len_penalty if generator.normalize_scores else 0
-        return history.hypotheses(count, generator.eos, power, scores.dtype)
+            step += 1
+        power = options.len_penalty if options.normalize_scores else 0
+        return history.hypotheses(self._steps, options.eos, power)
 
-    def _sent(self, rows: Rows, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """Send words, parents and scores to the model's device in one copy."""
-        # NumPy reads lists in a tenth of torch's time
-        numbers = torch.from_numpy(np.array([rows.words, rows.parents, rows.scores], np.float64))
-        numbers = numbers.to(self._device, non_blocking=True)
-        words, parents = numbers[:2].long()
-        return words, parents, numbers[2].to(dtype)
+    def _best(self, step: int, rows: Rows, history: History) -> Best:
+        """Return the best candidates of each sentence."""
+        options, rules, sentences = self._options, self._rules, self._sentences
+        width = len(rows.scores) // len(sentences)
+        only, no_end = [], []
+        for sentence in sentences:
+            given = sentence.prefix[step] if step < len(sentence.prefix) else -1
+            only.append(options.eos if step >= sentence.longest else given)
+            is_within = step < len(sentence.prefix)
+            no_end.append(not is_within and not rules.may_end(sentence, step))
+        forbidden = None
+        if options.no_repeat_ngram_size:
+            forbidden = [
+                _repeating(words, options.no_repeat_ngram_size) for words in history.words_of(rows)
+            ]
+        limits = Limits(only, no_end, forbidden, options.unk_penalty, options.temperature)
+        k = min(2 * options.beam_size, width * options.vocab_size - 1)
+        return self._steps.best(
+            *((rows.words, rows.parents) if step else (None, None)), rows.scores, k, limits
+        )
 
-    def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
-        """Return each model's t_i and the mean of their alignment weights."""
-        results = [steps.step(words) for steps in self._steps]
-        weights = [alpha for _, alpha in results if alpha is not None]
-        mean = sum(weights[1:], weights[0]) / len(results) if weights else None
-        return [t for t, _ in results], mean
-
-    # choosing words
-
-    def _candidates(
-        self, step: int, features: list[Tensor], words: Tensor, scores: Tensor
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scores, words and hypotheses, ``(sentences, candidates)``, best first."""
-        generator, sentences = self._generator, len(self._sentences)
-        width, symbols = len(scores) // sentences, generator.vocab_size
-        previous = words.view(sentences, width) if step else None
-        k = min(2 * generator.beam_size, width * symbols - 1)
-        at_once = sentences
-        if self._device.type == "cpu":
-            at_once = max(1, LOGITS // (width * symbols * scores.element_size()))
-        best_parts = []
-        for start in range(0, sentences, at_once):
-            part = slice(start, min(start + at_once, sentences))
-            rows = slice(part.start * width, part.stop * width)
-            lprobs = self._log_probabilities([t[rows] for t in features], scores.dtype)
-            lprobs = lprobs.view(-1, width, symbols)
-            self._limit(step, lprobs, part)
-            self._limits.forbid(step, lprobs, None if previous is None else previous[part], part)
-            best_parts.append(best(lprobs, scores[rows].view(-1, width), k))
-        values, chosen, hypotheses = (torch.cat(parts) for parts in zip(*best_parts, strict=True))
-        return self._limits.accept(chosen, values), chosen, hypotheses
-
-    def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
-        """Return log p, ``(rows, words)``; for an ensemble, the log of the mean probability."""
-        shape = len(features[0]), self._generator.vocab_size
-        if self._lprobs is None or len(self._lprobs) < shape[0]:
-            self._lprobs = features[0].new_empty(shape, dtype=dtype)
-        lprobs = [self._lprobs[: shape[0]]]
-        lprobs += [t.new_empty(shape, dtype=dtype) for t in features[1:]]
-        for steps, t, out in zip(self._steps, features, lprobs, strict=True):
-            steps.log_probabilities(t, self._generator.temperature, out)
-        if len(lprobs) == 1:
-            return lprobs[0]
-        return torch.logsumexp(torch.stack(lprobs), dim=0) - math.log(len(lprobs))
-
-    def _limit(self, step: int, lprobs: Tensor, part: slice) -> None:
-        """Forbid in place what fairseq's options forbid."""
-        generator = self._generator
-        eos = generator.eos
-        lprobs[..., generator.pad] = -math.inf
-        if generator.unk_penalty:
-            lprobs[..., generator.unk] -= generator.unk_penalty
-        sentences = self._sentences[part]
-        over = [row for row, sentence in enumerate(sentences) if step >= sentence.longest]
-        ends = lprobs[..., eos].clone() if over else None
-        if self._prefix is not None and step < self._prefix.size(1):
-            words = self._prefix[part, step].view(-1, 1, 1)
-            given = words.expand(-1, lprobs.size(1), 1)
-            given_scores = lprobs.gather(2, given)  # where no word is given, that of the pad symbol
-            lprobs.masked_fill_(words.ne(generator.pad), -math.inf).scatter_(2, given, given_scores)
-        elif step < generator.min_len:
-            lprobs[..., eos] = -math.inf
-        for row in over:  # views: indexing with a list would send it to the GPU
-            lprobs[row] = -math.inf
-            lprobs[row, :, eos] = ends[row]
-
-    # following hypotheses
-
-    def _advance(
-        self,
-        step: int,
-        history: History,
-        scores: list[list[float]],
-        words: list[list[int]],
-        hypotheses: list[list[int]],
-    ) -> tuple[Rows, Tensor | None]:
-        """Advance with the best candidates, and drop sentences whose beam is complete.
-
-        Returns:
-            the rows, and the sentences that are kept, None for all.
-        """
-        width = self._generator.beam_size if step else 1
+    def _advance(self, step: int, history: History, best: Best) -> Rows:
+        """Advance with the best candidates, and drop sentences whose beam is complete."""
+        options, rules = self._options, self._rules
+        width = options.beam_size if step else 1
         rows, remaining = Rows([], [], []), []
         for i, sentence in enumerate(self._sentences):
-            ended = sentence.ended
+            words, hypotheses = best.words[i], best.hypotheses[i]
+            scores, ended = best.scores[i], sentence.ended
             may_go_on = not ended and step < sentence.longest
-            if may_go_on and scores[i][0] == -math.inf and self._generator.unk_penalty < math.inf:
+            if may_go_on and scores[0] == -math.inf and options.unk_penalty < math.inf:
                 raise UserError(NO_NUMBERS)  # NaN: something can always be said
-            going = self._sort_out(sentence, history, i * width, scores[i], words[i], hypotheses[i])
-            is_full = sentence.ended == self._generator.beam_size or step == sentence.longest
-            if sentence.ended > ended and is_full:
+            scores = rules.accepted(sentence, words, scores)
+            going = self._sort_out(sentence, history, i * width, scores, words, hypotheses)
+            is_full = sentence.ended == options.beam_size or step == sentence.longest
+            if (sentence.ended > ended and is_full) or rules.gives_up(sentence, step + 1):
                 continue
+            if step >= self._max_len:  # by now every hypothesis must end
+                raise UserError(f"no translation ends: {NO_NUMBERS}")
             remaining.append(i)
-            rows.parents.extend([i * width + hypotheses[i][rank] for rank in going])
-            rows.words.extend([words[i][rank] for rank in going])
-            rows.scores.extend([scores[i][rank] for rank in going])
-        if len(remaining) == len(self._sentences):
-            return rows, None
-        unfinished = torch.tensor(remaining, dtype=torch.long).to(self._device)
-        self._sentences = [self._sentences[i] for i in remaining]
-        if self._prefix is not None:
-            self._prefix = self._prefix[unfinished]
-        self._limits.keep(unfinished)
-        return rows, unfinished
+            rows.parents.extend([i * width + hypotheses[rank] for rank in going])
+            rows.words.extend([words[rank] for rank in going])
+            rows.scores.extend(
+                scores[rank] if rules.keeps_complete or words[rank] != options.eos else -math.inf
+                for rank in going
+            )
+        if len(remaining) < len(self._sentences):
+            self._sentences = [self._sentences[i] for i in remaining]
+            if remaining:
+                self._steps.keep(remaining)
+        return rows
 
     def _sort_out(
         self,
-        sentence: _Sentence,
+        sentence: Sentence,
         history: History,
         first_row: int,
         scores: list[float],
@@ -331,7 +231,7 @@ class _Search:
         As in fairseq, ends count only among the best ``beam`` candidates, and if too few others
         remain, complete candidates fill the beam without counting again.
         """
-        beam, eos = self._generator.beam_size, self._generator.eos
+        beam, eos = self._options.beam_size, self._options.eos
         going, complete = [], []
         for rank, (word, score) in enumerate(zip(words, scores, strict=True)):
             if rank < beam and rank in sentence.full:
@@ -347,3 +247,10 @@ class _Search:
                     break
         sentence.full = set(range(len(going), beam))
         return (going + complete)[:beam]
+
+
+def _repeating(words: list[int], size: int) -> list[int]:
+    """Return the words that would repeat n-grams of this size."""
+    last = words[len(words) - size + 1 :]
+    places = range(len(words) - size + 1)
+    return [words[i + size - 1] for i in places if words[i : i + size - 1] == last]

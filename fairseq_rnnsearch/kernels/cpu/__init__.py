@@ -1,8 +1,8 @@
 """The fast backend for CPUs: hand-derived backward passes and compiled steps.
 
-Training runs ``recurrence``, ``decoder_loop`` and ``output_cost``; translation runs
-``search_steps``. Their elementwise operations are in ``operations.py`` (PyTorch) and
-``operations.c`` (C).
+Training runs ``recurrence``, ``decoder_loop`` and ``output_cost``; a search runs ``search_steps``
+where the engine does not run it: in bfloat16. Their elementwise operations are in
+``operations.py`` (PyTorch) and ``operations.c`` (C).
 """
 
 from functools import partial
@@ -14,8 +14,6 @@ from fairseq_rnnsearch.kernels.cpu import (
     output_cost,
     packed_weights,
     recurrence,
-    search_steps,
-    small_batch,
 )
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
@@ -33,8 +31,6 @@ class CPU(Reference):
     recurrence = staticmethod(recurrence.recurrence)
     decoder_recurrence = staticmethod(decoder_loop.decoder_recurrence)
     output_cost = staticmethod(output_cost.output_cost)
-    output_logits = staticmethod(search_steps.output_logits)
-    forget = staticmethod(packed_weights.forget)
     why_not = staticmethod(partial(obstacle, on_cpu=True))
 
     def decoder_steps(self, start: SearchStart) -> DecoderSteps:
@@ -42,8 +38,4 @@ class CPU(Reference):
         weight = start.parts.output.weight
         if not packed_weights.can_keep(weight) or start.initial.dtype == torch.bfloat16:
             return super().decoder_steps(start)
-        return (
-            small_batch.SmallBatchSteps(start)
-            if small_batch.takes_search(start)
-            else SearchSteps(start)
-        )
+        return SearchSteps(start)

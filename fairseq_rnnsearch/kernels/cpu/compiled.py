@@ -10,8 +10,9 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.c_library import INTEGER, POINTER, REAL, TYPES, Functions
+from fairseq_rnnsearch.kernels.c_functions import TYPES, Functions
 from fairseq_rnnsearch.kernels.cpu.operations import Operations, check_words
 from fairseq_rnnsearch.kernels.derived import smoothing
 

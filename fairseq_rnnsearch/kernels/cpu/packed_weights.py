@@ -6,41 +6,18 @@ bfloat16 and a torch with oneDNN; otherwise torch's own products run.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import cache, partial
-from typing import TypeVar
 
 import torch
 from torch import Tensor
 from torch.nn.functional import linear
-from torch.utils.weak import WeakIdKeyDictionary
 
-Made = TypeVar("Made")
+from fairseq_rnnsearch.kernels.cached import cached_by_weights
 
 ARRANGED = (torch.float32, torch.bfloat16)
 # numbers of a weight, times its uses: with fewer, arranging takes longer than it saves
 REPAID = 2**24
-
-
-@cache
-def _made() -> WeakIdKeyDictionary:
-    """The cache, outside all modules; an entry goes when the first of its weights goes."""
-    return WeakIdKeyDictionary()
-
-
-def cached_by_weights(make: Callable[..., Made], *weights: Tensor) -> Made:
-    """Return ``make(*weights)``, cached until torch counts a change of one of the weights.
-
-    It counts none through ``weight.data`` or NumPy: callers must call ``forget`` after these.
-    """
-    state = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
-    known = _made().setdefault(weights[0], {})
-    made_of, result = known.get(make, (None, None))
-    if made_of != state:
-        with torch.inference_mode(False), torch.no_grad():
-            result = make(*(w.detach() for w in weights))
-        known[make] = state, result
-    return result
 
 
 def can_keep(weight: Tensor) -> bool:
@@ -50,12 +27,6 @@ def can_keep(weight: Tensor) -> bool:
     """
     lowered = torch.is_autocast_enabled("cpu") and weight.dtype != torch.bfloat16
     return not (torch.is_grad_enabled() or lowered)
-
-
-def forget(weights: Iterable[Tensor]) -> None:
-    """Drop whatever is cached for these weights."""
-    for weight in weights:
-        _made().pop(weight, None)
 
 
 def product(weight: Tensor) -> Callable[..., Tensor]:

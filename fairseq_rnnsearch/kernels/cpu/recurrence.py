@@ -33,21 +33,14 @@ At padding, z is set to 0. Then h' = h, and d_a and d_a_z are 0 by (1) and (2); 
 d_a_r too.
 """
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu import small_batch
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import (
-    batch_product,
-    can_keep,
-    product,
-    weight_gradient,
-)
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, weight_gradient
 from fairseq_rnnsearch.kernels.derived import apply, first_order
 from fairseq_rnnsearch.kernels.interface import Direction
 
@@ -58,12 +51,9 @@ def recurrence(
     """See ``Reference.recurrence``; the directions take their steps together."""
     units = [direction.unit for direction in directions]
     weights = [w for unit in units for w in (unit.recurrent_gates, unit.recurrent_proposed)]
-    if small_batch.takes(weights, directions[0].inputs.dtype):
-        return small_batch.recurrence(directions, initial, present)
     reverse = tuple(direction.reverse for direction in directions)
     inputs = [direction.inputs for direction in directions]
-    arrange = product if can_keep(weights[0]) else partial(batch_product, uses=len(inputs[0]))
-    return apply(_Recurrence, arrange, reverse, present, initial, *inputs, *weights)
+    return apply(_Recurrence, reverse, present, initial, *inputs, *weights)
 
 
 class _Recurrence(torch.autograd.Function):
@@ -71,7 +61,6 @@ class _Recurrence(torch.autograd.Function):
 
     Args of ``apply``:
         operands: type of the products' operands, or None for the inputs' type.
-        arrange: makes the product with a weight for the forward pass.
         reverse: for each direction, whether it runs from the last position to the first.
         present: ``(time, batch)`` or None.
         initial: ``(batch, n)``, shared by all directions, or None for zeros.
@@ -85,7 +74,6 @@ class _Recurrence(torch.autograd.Function):
     def forward(
         ctx: torch.autograd.function.FunctionCtx,
         operands: torch.dtype | None,
-        arrange: Callable[[Tensor], Callable[[Tensor], Tensor]],
         reverse: tuple[bool, ...],
         present: Tensor | None,
         initial: Tensor | None,
@@ -104,7 +92,7 @@ class _Recurrence(torch.autograd.Function):
         for d, backwards in enumerate(reverse):
             h[d, T if backwards else 0] = 0 if initial is None else initial
         reset_h = units.new_empty(B, n, dtype=operands)
-        products, ops = [arrange(weight) for weight in weights], operations(operands)
+        products, ops = [batch_product(weight, T) for weight in weights], operations(operands)
         for t in range(T):
             for d, backwards in enumerate(reverse):
                 times_U_gates, times_U = products[2 * d : 2 * d + 2]
@@ -143,16 +131,16 @@ class _Recurrence(torch.autograd.Function):
                 ops.unit_backward_reset(d_h[d], times_U_T(d_x[:, :n]), unit, s, d_x)
                 d_h_from_gates[d] = times_U_gates_T(d_x[:, n:])
         d_weights = [None] * len(weights)
-        if any(ctx.needs_input_grad[5 + D :]):
+        if any(ctx.needs_input_grad[4 + D :]):
             for d, backwards in enumerate(ctx.reverse):
                 previous = _states(h[d], after=backwards)
                 reset_h = units[d, ..., 2 * n :] * previous
                 d_weights[2 * d] = weight_gradient(d_inputs[d, ..., n:], previous)
                 d_weights[2 * d + 1] = weight_gradient(d_inputs[d, ..., :n], reset_h)
         d_initial = None
-        if ctx.needs_input_grad[4]:
+        if ctx.needs_input_grad[3]:
             d_initial = sum(x for x in (*d_h, *d_h_from_gates) if x is not None)
-        return None, None, None, None, d_initial, *d_inputs, *d_weights
+        return None, None, None, d_initial, *d_inputs, *d_weights
 
 
 def _position(t: int, steps: int, backwards: bool) -> tuple[int, int, int]:

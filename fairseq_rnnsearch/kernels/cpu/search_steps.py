@@ -8,29 +8,14 @@ so that one step of one hypothesis costs a few thousand multiplications per sour
 eight million in all (at the paper's size: thirty words, twelve hypotheses, thirty steps).
 """
 
-from typing import Any
-
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from fairseq_rnnsearch.kernels.cached import cached_by_weights
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import (
-    batch_product,
-    cached_by_weights,
-    can_keep,
-    product,
-)
-from fairseq_rnnsearch.kernels.cpu.word_inputs import WordInputs
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, product
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import SearchStart
-
-
-def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """See ``Reference.output_logits``."""
-    if not can_keep(weight):
-        return nn.functional.linear(t, weight, bias)
-    with _exact():
-        return product(weight)(t.flatten(0, -2), bias).unflatten(0, t.shape[:-1])
 
 
 def _exact() -> torch.autocast:
@@ -46,24 +31,24 @@ class SearchSteps(DecoderSteps):
         embedding, unit, alignment_model, readout, output = parts
         self._has_attention = memory is not None
         self._ops = operations(initial.dtype)
-        self._output, self._output_bias = self._arrange_output(output.weight), output.bias
+        self._output = cached_by_weights(batch_product, output.weight)
+        self._output_bias = output.bias
         self._output_type = output.weight.dtype
         self._ops_of_logits = operations(self._output_type)
         with _exact():
             self._gates, self._proposed = (
-                self._arrange(matrix) for matrix in (unit.recurrent_gates, unit.recurrent_proposed)
+                product(matrix) for matrix in (unit.recurrent_gates, unit.recurrent_proposed)
             )
-            self._readout_state = self._arrange(readout.state_weight)
+            self._readout_state = product(readout.state_weight)
             self._inner = None if output.inner_weight is None else product(output.inner_weight)
-            self._words = cached_by_weights(
-                WordInputs,
-                *(embedding.weight, embedding.bias, unit.input_weight, unit.input_bias),
-                *(readout.word_weight, readout.bias),
-            )
+            self._embedding = embedding
+            self._of_words = product(unit.input_weight), product(readout.word_weight)
+            gates = unit.input_bias.new_zeros(2 * unit.hidden_size)
+            self._word_bias = torch.cat((unit.input_bias, gates, readout.bias))
             if memory is None:  # a single annotation gets all the weight
                 annotations, attention = summary.unsqueeze(1), ()
             else:
-                self._query = self._arrange(alignment_model.state_weight)
+                self._query = product(alignment_model.state_weight)
                 self._energy = alignment_model.energy_weight.to(initial.dtype).contiguous()
                 keys = memory.keys.to(initial.dtype).contiguous()
                 annotations, attention = memory.annotations, (keys, memory.padding.contiguous())
@@ -74,16 +59,6 @@ class SearchSteps(DecoderSteps):
             )
             super().__init__((*contexts, *attention), (initial,), sentences)
 
-    @staticmethod
-    def _arrange(weight: Tensor) -> Any:
-        """Return a weight of a step as ``_update``, ``_align_states`` and ``_read`` take it."""
-        return product(weight)
-
-    @staticmethod
-    def _arrange_output(weight: Tensor) -> Any:
-        """Return the output layer's weight as ``log_probabilities`` takes it."""
-        return cached_by_weights(batch_product, weight)
-
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``ReferenceSteps.step``."""
         with _exact():
@@ -92,8 +67,10 @@ class SearchSteps(DecoderSteps):
     def _step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         s = self._state[0]
         n = s.size(1)
-        # e(y_0) is zero
-        of_words = self._words.bias.repeat(len(s), 1) if self.is_first else self._words(previous)
+        of_words = self._word_bias.repeat(len(s), 1)  # e(y_0) is zero
+        if not self.is_first:
+            y = self._embedding(previous)
+            of_words += torch.cat([multiply(y) for multiply in self._of_words], dim=1)
         of_unit, of_readout = of_words[:, : 3 * n], of_words[:, 3 * n :]
         if self._order == "program":
             if not self.is_first:
@@ -109,12 +86,9 @@ class SearchSteps(DecoderSteps):
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
         """See ``ReferenceSteps.log_probabilities``."""
         with _exact():
-            logits = self._output(self._before_output(t).to(self._output_type), self._output_bias)
+            t = t if self._inner is None else self._inner(t)
+            logits = self._output(t.to(self._output_type), self._output_bias)
             self._ops_of_logits.log_softmax(logits, temperature, out)
-
-    def _before_output(self, t: Tensor) -> Tensor:
-        """Return what the output layer's weight multiplies."""
-        return t if self._inner is None else self._inner(t)
 
     def _update(self, s: Tensor, inputs: Tensor, alpha: Tensor) -> Tensor:
         """Return the next state; the context's products are added to ``inputs`` in place."""
@@ -140,9 +114,8 @@ class SearchSteps(DecoderSteps):
 
     def _align(self, s: Tensor) -> Tensor:
         """Return alpha_i, ``(rows, source)``."""
-        return self._align_states(s) if self._has_attention else s.new_ones(len(s), 1)
-
-    def _align_states(self, s: Tensor) -> Tensor:
+        if not self._has_attention:
+            return s.new_ones(len(s), 1)
         keys, padding = self._memory[2:]
         alpha = s.new_empty(len(s), keys.size(1))
         self._ops.align(keys, self._query(s), self._energy, padding, alpha)

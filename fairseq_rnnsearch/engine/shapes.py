@@ -1,8 +1,14 @@
-"""The shapes of a model's parameters, by its options, without torch."""
+"""The shapes of a model's parameters, by its options: C trusts its pointers."""
 
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fairseq_rnnsearch.checks import DECODER_ORDERS
+
+SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
 
 # options of `network.ModelOptions` on which no shape depends
 _OTHERS = {"initialization", "dropout", "embedding_dropout", "readout_dropout"}
@@ -68,6 +74,25 @@ def shapes_of(
             "decoder.output.weight": (target, embedded),
         }
     return shapes
+
+
+def check_shapes(parameters: Mapping[str, NDArray], shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Check that parameters are those of a model, and 8-bit ones have a scale for each row.
+
+    Raises:
+        ValueError: one is missing, unexpected or of another shape.
+    """
+    rounded = {
+        name for name in shapes.keys() & parameters.keys() if parameters[name].dtype == np.int8
+    }
+    expected = {**shapes, **{name + SCALE: shapes[name][:1] for name in rounded}}
+    found = {name: one.shape for name, one in parameters.items()}
+    for name in expected | found:
+        if expected.get(name) != found.get(name):
+            raise ValueError(
+                f"{name} has the shape {found.get(name)}, and options and dictionaries give "
+                f"{expected.get(name)}"
+            )
 
 
 def _unit(name: str, inputs: int, size: int) -> dict[str, tuple[int, ...]]:

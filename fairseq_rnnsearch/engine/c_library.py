@@ -1,6 +1,7 @@
 """Compile C for this machine on first use, and cache the library below ``~/.cache``.
 
-Without a working compiler, PyTorch's operations do the work. ``$CC`` names the compiler.
+Without a working compiler, NumPy's and PyTorch's operations do the work. ``$CC`` names the
+compiler.
 """
 
 import ctypes
@@ -13,10 +14,6 @@ import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
-
-import torch
-from torch import Tensor
 
 from fairseq_rnnsearch.files import replacing
 
@@ -25,43 +22,23 @@ FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -
 
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double  # types of arguments
 
-# the compiler's options for each type of numbers
-_DEFINES = {torch.float32: (), torch.float64: ("-DDOUBLE",), torch.bfloat16: ("-DBFLOAT16",)}
-TYPES = tuple(_DEFINES)
-
 logger = logging.getLogger(__name__)
 
 _first_use = threading.Lock()
 
 
-class Functions(NamedTuple):
-    """Functions of a C file, which is compiled for each type of numbers.
+def compiled(
+    source: Path, arguments: Mapping[str, tuple], defines: tuple[str, ...] = ()
+) -> ctypes.CDLL | None:
+    """Return the functions of a C file, or None if they cannot be compiled or loaded.
 
-    Attributes:
+    Args:
         source: the file.
-        arguments: the types of each function's arguments; all functions return nothing.
-        types: those that the functions are for.
+        arguments: the types of each function's arguments; functions return nothing.
+        defines: options of the compiler.
     """
-
-    source: Path
-    arguments: Mapping[str, tuple]
-    types: tuple[torch.dtype, ...] = (torch.float32, torch.float64)
-
-    def of_type(self, dtype: torch.dtype) -> ctypes.CDLL | None:
-        """Return the functions for a type, or None if they cannot be compiled or loaded."""
-        if dtype not in self.types:
-            return None
-        with _first_use:  # functools.cache would let two threads compile
-            return _load(self.source, _DEFINES[dtype], tuple(self.arguments.items()))
-
-    def library_for(self, *tensors: Tensor) -> ctypes.CDLL | None:
-        """Return the functions for tensors of one type, or None; C trusts its pointers."""
-        types = {x.dtype for x in tensors}
-        if len(types) != 1 or not all(
-            x.is_cpu and x.layout is torch.strided and x.is_contiguous() for x in tensors
-        ):
-            return None
-        return self.of_type(types.pop())
+    with _first_use:  # functools.cache would let two threads compile
+        return _load(source, defines, tuple(arguments.items()))
 
 
 @cache

@@ -1,0 +1,71 @@
+"""The steps of a search for modules of torch: by the engine where it can, or else by torch."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import torch
+
+from fairseq_rnnsearch.decoding import engine_networks
+from fairseq_rnnsearch.decoding.engine_networks import Network
+from fairseq_rnnsearch.decoding.search.beam_search import Begin
+from fairseq_rnnsearch.decoding.search.torch_steps import TorchSteps
+from fairseq_rnnsearch.engine.parameters import Parameters
+from fairseq_rnnsearch.kernels.cached import cached_by_weights
+from fairseq_rnnsearch.network import Decoder, Encoder
+from fairseq_rnnsearch.network.translation_model import custom_module
+
+
+def begin_of(models: Sequence[torch.nn.Module], pad: int, symbols: Any) -> Begin:
+    """Return what begins a search by modules that offer steps; see `beam_search.search`.
+
+    Args:
+        pad: the source's padding.
+        symbols: see `TorchSteps`.
+    """
+    networks = networks_of(models)
+    if networks is None:
+        return lambda sources, width: TorchSteps(models, sources, pad, symbols)
+    return partial(engine_networks.begin, networks)
+
+
+def networks_of(models: Sequence[torch.nn.Module]) -> list[Network] | None:
+    """Return modules in the engine, or None if it cannot run them all."""
+    networks = [network_of(model) for model in models]
+    return None if any(network is None for network in networks) else networks
+
+
+def network_of(model: torch.nn.Module) -> Network | None:
+    """Return a module in the engine, kept until its parameters change, or None.
+
+    The engine runs the paper's parts on a CPU in float32 or float64.
+    """
+    encoder, decoder = model.encoder, model.decoder
+    if not (isinstance(encoder, Encoder) and isinstance(decoder, Decoder)) or custom_module(model):
+        return None
+    names, parameters = zip(*model.named_parameters(), strict=True)
+    fits = {x.dtype for x in parameters} in ({torch.float32}, {torch.float64}) and (
+        all(x.is_cpu for x in parameters)
+        and "bfloat16" not in (encoder.compute_dtype, decoder.compute_dtype)
+        and not torch.is_autocast_enabled("cpu")
+        and encoder.backend.name == decoder.backend.name == "fast"
+    )
+    if not fits:
+        return None
+    words = decoder.dictionary
+    make = _Network(names, decoder.order, words.pad(), words.eos(), words.unk())
+    return cached_by_weights(make, *parameters)
+
+
+class _Network(NamedTuple):
+    """Makes an engine's network of a module's parameters."""
+
+    names: tuple[str, ...]
+    order: str
+    pad: int
+    eos: int
+    unk: int
+
+    def __call__(self, *parameters: torch.Tensor) -> Network:
+        arrays = dict(zip(self.names, (x.numpy() for x in parameters), strict=True))
+        return engine_networks.network_of(Parameters(arrays, *self[1:]))

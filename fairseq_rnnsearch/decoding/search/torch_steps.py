@@ -1,0 +1,202 @@
+"""The steps of a search by torch: on a GPU, in bfloat16, and with parts of a user's own."""
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from fairseq_rnnsearch.engine.choice import RUN
+from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
+
+# bytes of logits per block, to fit a CPU's caches
+LOGITS = 8_000_000
+
+
+class TorchSteps(Steps):
+    """See `engine.interface.Steps`; a GPU is waited for once in each step.
+
+    Args:
+        models: of an ensemble; each offers its steps by ``decoder.begin``.
+        sources: word numbers, longest first.
+        pad: the source's padding.
+        symbols: has the target's ``pad``, ``unk``, ``eos`` and ``vocab_size``.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[torch.nn.Module],
+        sources: Sequence[Sequence[int]],
+        pad: int,
+        symbols: Any,
+    ) -> None:
+        self._device = next(models[0].parameters()).device
+        words = pad_sequence([torch.tensor(source) for source in sources], True, pad)
+        words = words.to(self._device)
+        self._steps = [model.decoder.begin(model.encoder(words)) for model in models]
+        self._symbols, self._kept = symbols, None
+        self._lprobs: Tensor | None = None
+
+    def best(
+        self,
+        words: Sequence[int] | None,
+        parents: Sequence[int] | None,
+        scores: Sequence[float],
+        k: int,
+        limits: Limits,
+    ) -> Best:
+        """See `engine.interface.Steps`."""
+        sentences, rows = len(limits.only), len(scores)
+        width, eos = rows // sentences, self._symbols.eos
+        zeros = [0] * rows
+        only, no_end = (np.repeat(one, width) for one in (limits.only, limits.no_end))
+        # NumPy reads lists in a tenth of torch's time, and all goes to the device in one copy
+        numbers = np.array([words or zeros, parents or zeros, scores, only, no_end], np.float64)
+        sent = torch.from_numpy(numbers).to(self._device, non_blocking=True)
+        previous, before = sent[:2].long()
+        if words is None:
+            previous = previous + eos
+        else:
+            for steps in self._steps:
+                steps.follow(before, self._kept, width)
+            self._kept = None
+        features, weights = self._step(previous)
+        dtype = torch.promote_types(features[0].dtype, torch.float32)
+        allowed = sent[3].long() if any(word >= 0 for word in limits.only) else None
+        forbids_end = sent[4].bool() if any(limits.no_end) else None
+        at_once, parts = sentences, []
+        if self._device.type == "cpu":
+            size = width * self._symbols.vocab_size * dtype.itemsize
+            at_once = max(1, LOGITS // size)
+        for start in range(0, sentences, at_once):
+            part = slice(start * width, min(start + at_once, sentences) * width)
+            lprobs = self._log_probabilities([t[part] for t in features], dtype, limits)
+            own = (one if one is None else one[part] for one in (allowed, forbids_end))
+            self._limit(lprobs, limits, part, *own)
+            lprobs.nan_to_num_(-math.inf, math.inf, -math.inf)
+            lprobs = lprobs.view(-1, width, lprobs.size(1))
+            totals = sent[2, part].to(dtype).view(-1, width)
+            values, chosen = best_words(lprobs, totals, k)
+            parts.append((values, chosen % lprobs.size(2), chosen // lprobs.size(2)))
+        return Best(*_read(*(torch.cat(part) for part in zip(*parts, strict=True))), weights)
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """See `engine.interface.Steps`."""
+        self._kept = torch.tensor(sentences).to(self._device)
+
+    def weights_of(
+        self, weights: list[Tensor | None], rows: Sequence[Sequence[int]]
+    ) -> NDArray | None:
+        """See `engine.interface.Steps`."""
+        if weights[0] is None:
+            return None
+        by_step = torch.tensor(rows).T.to(self._device)
+        shape = len(rows), len(weights), weights[0].size(1)
+        along = torch.empty(shape, dtype=torch.float32, device=self._device)
+        for step, chosen in enumerate(by_step):
+            along[:, step] = weights[step][chosen]
+            weights[step] = None  # for long sentences these are gigabytes
+        return along.cpu().numpy()
+
+    def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
+        """Return each model's t_i and the mean of their alignment weights."""
+        results = [steps.step(words) for steps in self._steps]
+        weights = [alpha for _, alpha in results if alpha is not None]
+        mean = sum(weights[1:], weights[0]) / len(results) if weights else None
+        return [t for t, _ in results], mean
+
+    def _log_probabilities(
+        self, features: list[Tensor], dtype: torch.dtype, limits: Limits
+    ) -> Tensor:
+        """Return log p, ``(rows, words)``; for an ensemble, the log of the mean probability."""
+        shape = len(features[0]), self._symbols.vocab_size
+        if self._lprobs is None or len(self._lprobs) < shape[0]:
+            self._lprobs = features[0].new_empty(shape, dtype=dtype)
+        lprobs = [self._lprobs[: shape[0]]]
+        lprobs += [t.new_empty(shape, dtype=dtype) for t in features[1:]]
+        for steps, t, out in zip(self._steps, features, lprobs, strict=True):
+            steps.log_probabilities(t, limits.temperature, out)
+        if len(lprobs) == 1:
+            return lprobs[0]
+        return torch.logsumexp(torch.stack(lprobs), dim=0) - math.log(len(lprobs))
+
+    def _limit(
+        self,
+        lprobs: Tensor,
+        limits: Limits,
+        part: slice,
+        allowed: Tensor | None,
+        forbids_end: Tensor | None,
+    ) -> None:
+        """Forbid words in place, as `engine.choice` does."""
+        symbols = self._symbols
+        if limits.unk_penalty:
+            lprobs[:, symbols.unk] -= limits.unk_penalty
+        if allowed is not None:
+            given = allowed.clamp(min=0).unsqueeze(1)
+            is_given = allowed.ge(0).unsqueeze(1)
+            scores = lprobs.gather(1, given)
+        lprobs[:, symbols.pad] = -math.inf
+        if forbids_end is not None:
+            lprobs[:, symbols.eos].masked_fill_(forbids_end, -math.inf)
+        if limits.forbidden is not None:
+            for row, words in enumerate(limits.forbidden[part]):
+                lprobs[row, list(words)] = -math.inf
+        if allowed is not None:
+            scores = torch.where(is_given, scores, lprobs.gather(1, given))
+            lprobs.masked_fill_(is_given, -math.inf).scatter_(1, given, scores)
+
+
+def _read(
+    scores: Tensor, words: Tensor, hypotheses: Tensor
+) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
+    """Return candidates as lists, waiting for a GPU only once."""
+    if scores.is_cpu:
+        return scores.tolist(), words.tolist(), hypotheses.tolist()
+    numbers = torch.stack([part.double() for part in (scores, words, hypotheses)]).cpu()
+    return numbers[0].tolist(), numbers[1].long().tolist(), numbers[2].long().tolist()
+
+
+def best_words(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Return the k best continuations of each sentence, without sorting whole dictionaries.
+
+    See `engine.choice`.
+
+    Args:
+        lprobs: log p of each next word, ``(sentences, hypotheses, words)``.
+        scores: of the hypotheses so far, ``(sentences, hypotheses)``.
+        k: at most all words of all hypotheses.
+
+    Returns:
+        scores, and indices into all words of all hypotheses, ``(sentences, k)``.
+    """
+    sentences, width, words = lprobs.shape
+    runs = words // RUN
+    if width * runs < k:
+        return (lprobs + scores.unsqueeze(2)).flatten(1).topk(k)
+    in_runs = lprobs[..., : runs * RUN].unflatten(2, (runs, RUN))
+    largest = (in_runs.amax(dim=3) + scores.unsqueeze(2)).flatten(1)
+    _, run = largest.topk(k, sorted=False)
+    places, places_of_rest = _places(width, words, lprobs.device)
+    looked_at = places[run].flatten(1)
+    totals = lprobs.flatten(1).gather(1, looked_at)
+    totals.view(sentences, k, RUN).add_(scores.gather(1, run // runs).unsqueeze(2))
+    if words > runs * RUN:
+        rest = (lprobs[..., runs * RUN :] + scores.unsqueeze(2)).flatten(1)
+        totals = torch.cat((totals, rest), dim=1)
+        looked_at = torch.cat((looked_at, places_of_rest.expand(sentences, -1)), dim=1)
+    values, place = totals.topk(k)
+    return values, looked_at.gather(1, place)
+
+
+@lru_cache(maxsize=4)
+def _places(width: int, words: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return the words' indices, hypothesis by hypothesis: each run's, and the remaining ones."""
+    place = torch.arange(width * words, device=device).view(width, words)
+    in_runs = words // RUN * RUN
+    return place[:, :in_runs].reshape(-1, RUN), place[:, in_runs:].flatten()

@@ -1,0 +1,63 @@
+"""The best words of a step, from log p of all; for NumPy and ensembles (C chooses by itself).
+
+Each run of ``RUN`` words is represented by its maximum. A sentence's k best words lie in the k runs
+with the best maxima, so only these are searched word by word.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_rnnsearch.engine.interface import Best, Limits
+from fairseq_rnnsearch.engine.parameters import Parameters
+
+RUN = 64
+
+
+def choose(
+    log_p: NDArray,
+    weights: NDArray | None,
+    scores: Sequence[float],
+    k: int,
+    limits: Limits,
+    symbols: Parameters,
+) -> Best:
+    """Return the k best continuations of each sentence; see `Steps.best`.
+
+    Args:
+        log_p: of each next word, ``(rows, words)``; it is changed. NaN counts as minus infinity.
+        weights: of the step.
+        symbols: has the numbers of the target's symbols.
+    """
+    sentences, (rows, words) = len(limits.only), log_p.shape
+    log_p += np.array(scores, log_p.dtype)[:, None]
+    _limit(log_p, rows // sentences, limits, symbols)
+    np.nan_to_num(log_p, copy=False, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    starts = np.arange(0, words, RUN)
+    largest = np.maximum.reduceat(log_p, starts, axis=1).reshape(sentences, -1)
+    most = min(k, largest.shape[1])
+    run = np.argpartition(-largest, most - 1, axis=1)[:, :most]
+    word = (run % len(starts) * RUN)[..., None] + np.arange(RUN)
+    row = run // len(starts) + np.arange(0, rows, rows // sentences)[:, None]
+    found = log_p[row[..., None], np.minimum(word, words - 1)]
+    found = np.where(word < words, found, -np.inf).reshape(sentences, -1)
+    best = np.argsort(-found, axis=1, kind="stable")[:, :k]
+    chosen = np.take_along_axis(np.minimum(word, words - 1).reshape(sentences, -1), best, 1)
+    hypotheses = np.take_along_axis(run // len(starts), best // RUN, 1)
+    values = np.take_along_axis(found, best, 1)
+    return Best(values.tolist(), chosen.tolist(), hypotheses.tolist(), weights)
+
+
+def _limit(log_p: NDArray, width: int, limits: Limits, symbols: Parameters) -> None:
+    """Forbid in place what is forbidden; the one word allowed is allowed in spite of the rest."""
+    log_p[:, symbols.unk] -= limits.unk_penalty
+    only = np.repeat(limits.only, width)
+    rows = np.flatnonzero(only >= 0)
+    allowed = log_p[rows, only[rows]]
+    log_p[rows] = -np.inf
+    log_p[:, symbols.pad] = -np.inf
+    log_p[np.repeat(limits.no_end, width), symbols.eos] = -np.inf
+    for row, words in enumerate(limits.forbidden or ()):
+        log_p[row, list(words)] = -np.inf
+    log_p[rows, only[rows]] = allowed

@@ -1,0 +1,333 @@
+"""The network in C: ``engine.c``, compiled for this machine on first use."""
+
+import ctypes
+from array import array
+from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate, chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_rnnsearch.checks import DECODER_ORDERS
+from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL, compiled
+from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
+from fairseq_rnnsearch.engine.parameters import Parameters
+
+SOURCE = Path(__file__).with_name("engine.c")
+_FUNCTIONS = {
+    "panel_rows": (),
+    "group_size": (),
+    "encode_scratch": (POINTER, INTEGER, INTEGER),
+    "encode": (POINTER, *2 * (INTEGER,), *3 * (POINTER,), INTEGER, *3 * (POINTER,)),
+    "step_scratch": (POINTER, *4 * (INTEGER,)),
+    "step": (POINTER, POINTER),
+}
+_FLOATS, _BYTES, _PAIRS = range(3)  # kinds of matrices
+_COUNTS = ("threads", "sentences", "width", "source", "k", "is_first")
+_NUMBERS = ("n", "d", "source_m", "m", "l", "keys", "order", "pad", "eos", "unk")
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = [*((name, INTEGER) for name in ("n", "k", "kind")),
+                *((name, POINTER) for name in ("panels", "scale", "sums"))]  # fmt: skip
+
+
+class _Embedding(ctypes.Structure):
+    _fields_ = [(name, POINTER) for name in ("rows", "scale", "bias")]
+
+
+class _Unit(ctypes.Structure):
+    _fields_ = [*((name, _Matrix) for name in ("inputs", "gates", "proposed")), ("bias", POINTER)]
+
+
+class _Network(ctypes.Structure):
+    _fields_ = [
+        *((name, INTEGER) for name in _NUMBERS),
+        *((name, _Embedding) for name in ("source", "target")),
+        *((name, _Unit) for name in ("forward", "backward")),
+        *((name, _Matrix) for name in ("initial", "notes", "word", "gates", "proposed", "query",
+                                       "inner", "output")),
+        *((name, POINTER) for name in ("initial_bias", "word_bias", "energy", "output_bias")),
+    ]  # fmt: skip
+
+
+class _Search(ctypes.Structure):
+    _fields_ = [
+        *((name, INTEGER) for name in _COUNTS),
+        *((name, POINTER) for name in (
+            "length", "first", "notes", "previous", "parents", "scores", "only", "no_end",
+            "forbidden", "forbidden_end", "alpha_before", "s_before", "alpha", "s_after",
+            "read_alpha", "value", "word", "hypothesis", "log_p", "scratch")),
+        *((name, REAL) for name in ("unk_penalty", "temperature")),
+    ]  # fmt: skip
+
+
+class NativeNetwork:
+    """A model in C, in float32.
+
+    Args:
+        parameters: the model's; float matrices are copied, others stay 8 bits wide.
+        round_inputs: also round what 8-bit matrices multiply to 8 bits.
+    """
+
+    def __init__(self, parameters: Parameters, *, round_inputs: bool = False) -> None:
+        self._c, self.parameters = library(), parameters
+        self._rounds = round_inputs
+        self.has_alignment, self.words = parameters.has_alignment, parameters.words
+        self._kept: list[NDArray] = []  # what C's pointers show
+        e, d = "encoder.", "decoder."
+        matrices = {
+            "initial": [d + "initial_weight"],
+            "notes": [d + "unit.context_weight", d + "readout.context_weight"],
+            "word": [d + "unit.input_weight", d + "readout.word_weight"],
+            "gates": [d + "unit.recurrent_gates"],
+            "proposed": [d + "unit.recurrent_proposed"],
+            "query": [d + "readout.state_weight"],
+            "output": [d + "output.weight"],
+        }
+        network = self.network = _Network()
+        if parameters.has_alignment:
+            matrices["notes"].append(d + "alignment_model.annotation_weight")
+            matrices["query"].insert(0, d + "alignment_model.state_weight")
+            network.energy = self._address(parameters[d + "alignment_model.energy_weight"])
+            network.keys = len(parameters[d + "alignment_model.energy_weight"])
+            network.backward = self._unit(e + "backward_unit.")
+        if parameters.is_factorised:
+            matrices["inner"] = [d + "output.inner_weight"]
+        for name, parts in matrices.items():
+            setattr(network, name, self._matrix(*parts))
+        network.forward = self._unit(e + "forward_unit.")
+        network.source, network.target = self._embedding(e), self._embedding(d)
+        readout, bias = parameters[d + "readout.bias"], parameters[d + "unit.input_bias"]
+        word_bias = np.concatenate((np.pad(bias, (0, 2 * len(bias))), readout))
+        network.word_bias = self._address(word_bias)
+        network.initial_bias = self._address(parameters[d + "initial_bias"])
+        network.output_bias = self._address(parameters[d + "output.bias"])
+        network.n, network.d, network.l = parameters.n, parameters.d, len(readout) // 2
+        network.source_m = len(parameters[e + "embedding.bias"])
+        network.m = len(parameters[d + "embedding.bias"])
+        network.order = DECODER_ORDERS.index(parameters.order)
+        network.pad, network.eos, network.unk = parameters.pad, parameters.eos, parameters.unk
+        self.at = ctypes.addressof(network)
+
+    def steps(
+        self, sources: Sequence[Sequence[int]], width: int, threads: int = 1
+    ) -> "NativeSteps":
+        """Return the steps of a search for sentences, longest first.
+
+        Args:
+            sources: word numbers.
+            width: the most hypotheses of a sentence.
+            threads: so many compute what is large.
+        """
+        return NativeSteps(self, self._c, sources, width, threads)
+
+    def _address(self, numbers: NDArray) -> int:
+        self._kept.append(numbers)
+        return numbers.ctypes.data
+
+    def _embedding(self, side: str) -> _Embedding:
+        rows, scales = self.parameters.stored(side + "embedding.weight")
+        if scales is None:
+            rows = self.parameters[side + "embedding.weight"]
+        scale = None if scales is None else self._address(scales)
+        bias = self.parameters[side + "embedding.bias"]
+        return _Embedding(self._address(rows), scale, self._address(bias))
+
+    def _unit(self, name: str) -> _Unit:
+        parts = ("input_weight", "recurrent_gates", "recurrent_proposed")
+        bias = self.parameters[name + "input_bias"]
+        bias = self._address(np.pad(bias, (0, 2 * len(bias))))
+        return _Unit(*(self._matrix(name + part) for part in parts), bias)
+
+    def _matrix(self, *names: str) -> _Matrix:
+        """Arrange matrices as C's products take them."""
+        steps, scales = self.parameters.stored(*names)
+        kind, group = _FLOATS, 1
+        if scales is None:
+            steps = self.parameters.stacked(*names)
+        else:
+            kind = _PAIRS if self._rounds else _BYTES
+            group = self._c.group_size() if self._rounds else 1
+        (n, k), panel = steps.shape, self._c.panel_rows()
+        padded = np.zeros((-n % panel + n, -k % group + k), steps.dtype)
+        padded[:n, :k] = steps
+        panels = padded.reshape(-1, panel, padded.shape[1] // group, group).swapaxes(1, 2)
+        scale = sums = None
+        if scales is not None:
+            scale = self._address(np.pad(scales.astype(np.float32), (0, -n % panel)))
+        if kind == _PAIRS:
+            of_rows = padded.sum(axis=1, dtype=np.int32) * (128 if group == 4 else 0)
+            sums = self._address(of_rows)
+        return _Matrix(n, k, kind, self._address(np.ascontiguousarray(panels)), scale, sums)
+
+
+class NativeSteps(Steps):
+    """See `interface.Steps`; C's pointers show into arrays that live as long as they are read."""
+
+    def __init__(
+        self,
+        network: NativeNetwork,
+        library: ctypes.CDLL,
+        sources: Sequence[Sequence[int]],
+        width: int,
+        threads: int,
+    ) -> None:
+        self._network, self._c = network, library
+        described, sentences = network.network, len(sources)
+        length = array("i", map(len, sources))
+        first = array("i", [0, *accumulate(length)][:-1])
+        words = array("i", chain.from_iterable(sources))
+        self._states = np.empty((2, sentences * width, described.d), np.float32)
+        before, after = map(_at, self._states)
+        self._notes = np.empty(
+            (len(words) if described.keys else sentences, described.notes.n), np.float32
+        )
+        self._scratch = _scratch(library.encode_scratch(network.at, sentences, len(words)))
+        library.encode(
+            *(network.at, threads, sentences, _at(length), _at(first), _at(words), len(words)),
+            *(_at(self._notes), after, _at(self._scratch)),
+        )
+        if not described.keys:  # a single annotation gets all the weight
+            length, first = array("i", [1] * sentences), array("i", range(sentences))
+        self._search = _Search(
+            threads=threads, source=max(length), notes=_at(self._notes),
+            s_before=before, s_after=after, is_first=1,
+        )  # fmt: skip
+        self._of(length, first)
+        self._words: Sequence[int] | None = None  # of the last step
+        self._alpha = self._alpha_before = array("f")
+        self._room = 0, 0, 0  # rows, k and candidates that there is room for
+
+    def best(
+        self,
+        words: Sequence[int] | None,
+        parents: Sequence[int] | None,
+        scores: Sequence[float],
+        k: int,
+        limits: Limits,
+    ) -> Best:
+        """See `interface.Steps`."""
+        self._begin(words, parents, len(scores))
+        count = len(limits.only) * k
+        self._make_room(len(scores), k, count)
+        self._choose(self._search, scores, k, limits)
+        value, *chosen = (part[:count] for part in self._found)
+        starts = range(0, count, k)
+        lists = ([part[i : i + k].tolist() for i in starts] for part in (value, *chosen))
+        return Best(*lists, self._weights())
+
+    def log_probabilities(
+        self,
+        words: Sequence[int] | None,
+        parents: Sequence[int] | None,
+        rows: int,
+        temperature: float,
+    ) -> tuple[NDArray, NDArray | None]:
+        """Take a step; return log p of all words, ``(rows, words)``, and weights as `Best` has."""
+        self._begin(words, parents, rows)
+        log_p = np.empty((rows, self._network.words), np.float32)
+        self._make_room(rows, 1, 0)
+        self._search.log_p = _at(log_p)
+        limits = Limits([-1] * rows, [False] * rows, temperature=temperature)
+        self._choose(self._search, [0.0] * rows, 1, limits)
+        self._search.log_p = None
+        return log_p, self._weights()
+
+    def reread(
+        self, weights: NDArray, sentences: Sequence[int], words: Sequence[int], *, all_along: bool
+    ) -> list[float]:
+        """Return log p of words at the step just taken, had contexts been read with other weights.
+
+        Each sentence has one hypothesis.
+
+        Args:
+            weights: ``(rows, source)``.
+            sentences: of each row.
+            words: of each row.
+            all_along: whether the state that reads the context, of ``section3``, reads it so too.
+        """
+        rows, own = len(sentences), np.array(sentences)
+        weights = np.ascontiguousarray(weights, np.float32)
+        along = weights if all_along else np.ascontiguousarray(self._weights()[own])
+        parents, previous = array("i", sentences), None
+        if self._words is not None:
+            previous = array("i", [self._words[i] for i in sentences])
+        length, first = (array("i", [part[i] for i in sentences]) for part in self._described)
+        after = np.empty((rows, self._states.shape[2]), np.float32)
+        self._make_room(rows, 1, rows)
+        search = _Search.from_buffer_copy(self._search)
+        search.sentences, search.width, search.s_after = rows, 1, _at(after)
+        search.length, search.first, search.parents = _at(length), _at(first), _at(parents)
+        search.previous = None if previous is None else _at(previous)
+        search.alpha, search.read_alpha = _at(along), _at(weights)
+        self._choose(search, [0.0] * rows, 1, Limits(words, [False] * rows))
+        return self._found[0][:rows].tolist()
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """See `interface.Steps`."""
+        self._of(*(array("i", [part[i] for i in sentences]) for part in self._described))
+
+    def _of(self, length: array, first: array) -> None:
+        """Let the steps be of these sentences."""
+        self._described, search = (length, first), self._search
+        search.sentences, search.length, search.first = len(length), _at(length), _at(first)
+
+    def _weights(self) -> NDArray | None:
+        if not self._network.has_alignment:
+            return None
+        return np.frombuffer(self._alpha, np.float32).reshape(-1, self._search.source)
+
+    def _begin(self, words: Sequence[int] | None, parents: Sequence[int] | None, rows: int) -> None:
+        """Begin a step: what was after the last one is before this one."""
+        search = self._search
+        search.s_before, search.s_after = search.s_after, search.s_before
+        self._alpha_before, self._alpha = self._alpha, array("f", bytes(4 * rows * search.source))
+        search.alpha_before, search.alpha = _at(self._alpha_before), _at(self._alpha)
+        search.width, search.is_first, self._words = rows // search.sentences, words is None, words
+        if words is not None:
+            self._given = array("i", words), array("i", parents)
+            search.previous, search.parents = map(_at, self._given)
+
+    def _make_room(self, rows: int, k: int, candidates: int) -> None:
+        """Have scratch for a step, and room for what it finds."""
+        if rows <= self._room[0] and k <= self._room[1] and candidates <= self._room[2]:
+            return
+        rows, k, candidates = self._room = [*map(max, self._room, (rows, k, candidates))]
+        search, self._found = self._search, [array(code, bytes(4 * candidates)) for code in "fii"]
+        search.value, search.word, search.hypothesis = map(_at, self._found)
+        given = self._network.at, search.threads, rows, search.source, k
+        self._scratch = _scratch(self._c.step_scratch(*given))
+        search.scratch = _at(self._scratch)
+
+    def _choose(self, search: _Search, scores: Sequence[float], k: int, limits: Limits) -> None:
+        own = array("f", scores), array("i", limits.only), array("B", limits.no_end)
+        search.scores, search.only, search.no_end = map(_at, own)
+        search.forbidden = search.forbidden_end = None
+        if limits.forbidden is not None:
+            words = array("i", chain.from_iterable(limits.forbidden))
+            ends = array("i", accumulate(map(len, limits.forbidden)))
+            search.forbidden, search.forbidden_end = _at(words), _at(ends)
+        search.k = k
+        search.unk_penalty, search.temperature = limits.unk_penalty, limits.temperature
+        self._c.step(self._network.at, ctypes.addressof(search))
+
+
+def _at(numbers: array | NDArray) -> int:
+    return numbers.buffer_info()[0] if isinstance(numbers, array) else numbers.ctypes.data
+
+
+def _scratch(size: int) -> NDArray:
+    return np.empty(size, np.float32)
+
+
+@cache
+def library() -> ctypes.CDLL | None:
+    """Return the functions of ``engine.c``, or None without a compiler."""
+    functions = compiled(SOURCE, _FUNCTIONS)
+    if functions is not None:
+        for name in ("panel_rows", "group_size", "encode_scratch", "step_scratch"):
+            getattr(functions, name).restype = INTEGER
+    return functions

@@ -1,0 +1,194 @@
+"""The network in NumPy: without a compiler, and in float64."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_rnnsearch.engine.choice import choose
+from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
+from fairseq_rnnsearch.engine.parameters import Parameters
+
+
+class NumpyNetwork:
+    """A model's matrices, transposed: BLAS would rearrange a transposed view in every product."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = parameters
+        self.has_alignment, self.words = parameters.has_alignment, parameters.words
+        readout, attention, unit = "decoder.readout.", "decoder.alignment_model.", "decoder.unit."
+        notes = [unit + "context_weight", readout + "context_weight"]
+        query = [readout + "state_weight"]
+        if self.has_alignment:
+            notes.append(attention + "annotation_weight")
+            query.insert(0, attention + "state_weight")
+            self.energy = parameters[attention + "energy_weight"]
+        self.notes, self.query = self._transposed(*notes), self._transposed(*query)
+        self.word = self._transposed(unit + "input_weight", readout + "word_weight")
+        bias = parameters[unit + "input_bias"]
+        self.word_bias = np.concatenate(
+            (bias, np.zeros(2 * len(bias)), parameters[readout + "bias"])
+        )
+        self.word_bias = self.word_bias.astype(parameters.dtype)
+        self.initial = self._transposed("decoder.initial_weight")
+        self.output = self._transposed("decoder.output.weight")
+        self.inner = (
+            self._transposed("decoder.output.inner_weight") if parameters.is_factorised else None
+        )
+        self.units = {
+            name: [self._transposed(f"{name}.recurrent_{part}") for part in ("gates", "proposed")]
+            for name in ("encoder.forward_unit", "encoder.backward_unit", "decoder.unit")
+            if f"{name}.input_bias" in parameters.arrays
+        }
+        self.inputs = {name: self._transposed(f"{name}.input_weight") for name in self.units}
+
+    def _transposed(self, *names: str) -> NDArray:
+        return np.ascontiguousarray(self.parameters.stacked(*names).T)
+
+    def steps(self, sources: Sequence[Sequence[int]], width: int, threads: int = 1) -> "NumpySteps":
+        """Return the steps of a search for sentences, longest first; see `NativeNetwork`."""
+        return NumpySteps(self, sources)
+
+    def unit(self, name: str, inputs: NDArray, h: NDArray) -> NDArray:
+        """Return the state after a step of a unit, ``(rows, n)``, given [x, x_z, x_r]."""
+        n, (gates, proposed) = h.shape[1], self.units[name]
+        z, r = np.split(_sigmoid(inputs[:, n:] + h @ gates), 2, axis=1)
+        return h + z * (np.tanh(inputs[:, :n] + (r * h) @ proposed) - h)
+
+    def encode(self, sources: Sequence[Sequence[int]]) -> tuple[NDArray, NDArray, NDArray]:
+        """Return [C; C_o; U_a] h, ``(sentences, source, ...)``, what is no padding, and s_0."""
+        parameters, n = self.parameters, self.parameters.n
+        lengths = np.array([len(source) for source in sources])
+        mask = np.arange(lengths[0]) < lengths[:, None]
+        embedded = parameters.embedded("encoder", [word for source in sources for word in source])
+        states = np.zeros((*mask.shape, len(self.notes)), parameters.dtype)
+        for half, name in enumerate(name for name in self.units if name.startswith("encoder")):
+            inputs = np.zeros((*mask.shape, 3 * n), parameters.dtype)
+            inputs[mask] = embedded @ self.inputs[name]
+            inputs[..., :n] += parameters[f"{name}.input_bias"]
+            h, times = np.zeros((len(sources), n), parameters.dtype), range(lengths[0])
+            for t in reversed(times) if half else times:
+                alive = np.count_nonzero(mask[:, t])
+                h[:alive] = self.unit(name, inputs[:alive, t], h[:alive])
+                states[:alive, t, half * n : (half + 1) * n] = h[:alive]
+        s_0 = np.tanh(h @ self.initial + parameters["decoder.initial_bias"])
+        if not self.has_alignment:  # a single annotation gets all the weight
+            return (h @ self.notes)[:, None], np.ones((len(sources), 1), bool), s_0
+        return states @ self.notes, mask, s_0
+
+
+class NumpySteps(Steps):
+    """See `interface.Steps`."""
+
+    def __init__(self, network: NumpyNetwork, sources: Sequence[Sequence[int]]) -> None:
+        self._network = network
+        self._notes, self._mask, self._after = network.encode(sources)
+        self._alpha: NDArray | None = None
+
+    def best(
+        self,
+        words: Sequence[int] | None,
+        parents: Sequence[int] | None,
+        scores: Sequence[float],
+        k: int,
+        limits: Limits,
+    ) -> Best:
+        """See `interface.Steps`."""
+        given = words, parents, len(scores), limits.temperature
+        log_p, weights = self.log_probabilities(*given)
+        return choose(log_p, weights, scores, k, limits, self._network.parameters)
+
+    def log_probabilities(
+        self,
+        words: Sequence[int] | None,
+        parents: Sequence[int] | None,
+        rows: int,
+        temperature: float,
+    ) -> tuple[NDArray, NDArray | None]:
+        """See `NativeSteps.log_probabilities`."""
+        own = list(range(rows) if parents is None else parents)
+        self._before, self._alpha_before = self._after[own], self._alpha
+        if self._alpha is not None:
+            self._alpha_before = self._alpha[own]
+        self._words = words
+        log_p, self._after, self._alpha = self._step(
+            words, self._before, self._alpha_before, self._notes, self._mask, temperature
+        )
+        return log_p, self._alpha.astype(np.float32) if self._network.has_alignment else None
+
+    def reread(
+        self, weights: NDArray, sentences: Sequence[int], words: Sequence[int], *, all_along: bool
+    ) -> list[float]:
+        """See `NativeSteps.reread`."""
+        own = list(sentences)
+        before = None if self._alpha_before is None else self._alpha_before[own]
+        log_p, _, _ = self._step(
+            None if self._words is None else [self._words[i] for i in own],
+            *(self._before[own], before, self._notes[own], self._mask[own], 1.0),
+            alpha=weights if all_along else self._alpha[own],
+            read_alpha=weights,
+        )
+        return log_p[np.arange(len(own)), list(words)].tolist()
+
+    def keep(self, sentences: Sequence[int]) -> None:
+        """See `interface.Steps`."""
+        self._notes, self._mask = self._notes[list(sentences)], self._mask[list(sentences)]
+
+    def _step(
+        self,
+        words: Sequence[int] | None,
+        s: NDArray,
+        alpha_before: NDArray | None,
+        notes: NDArray,
+        mask: NDArray,
+        temperature: float,
+        alpha: NDArray | None = None,
+        read_alpha: NDArray | None = None,
+    ) -> tuple[NDArray, NDArray, NDArray]:
+        """Return log p, ``(rows, words)``, the next states, and weights, ``(rows, source)``."""
+        network, d = self._network, s.shape[1]
+        parameters, order = network.parameters, network.parameters.order
+        inputs = np.tile(network.word_bias, (len(s), 1))
+        if words is not None:  # e(y_0) is zero, without the bias
+            inputs += parameters.embedded("decoder", list(words)) @ network.word
+        of_unit, of_readout = inputs[:, : 3 * d], inputs[:, 3 * d :]
+        C, C_o, keys = np.split(notes, (3 * d, inputs.shape[1]), axis=2)
+        if order == "program" and words is not None:
+            s = network.unit("decoder.unit", of_unit + _context(alpha_before, C), s)
+        query = s @ network.query
+        if alpha is None:
+            alpha = self._weights(query[:, : keys.shape[2]], keys, mask)
+        after = s
+        if order != "program":
+            after = network.unit("decoder.unit", of_unit + _context(alpha, C), s)
+        if order == "section3":
+            query = after @ network.query
+        t = of_readout + query[:, keys.shape[2] :]
+        t += _context(alpha if read_alpha is None else read_alpha, C_o)
+        t = np.maximum(t[:, ::2], t[:, 1::2])
+        if network.inner is not None:
+            t = t @ network.inner
+        logits = (t @ network.output + parameters["decoder.output.bias"]) / temperature
+        logits -= logits.max(axis=1, keepdims=True)
+        logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
+        return logits.astype(parameters.dtype, copy=False), after, alpha
+
+    def _weights(self, query: NDArray, keys: NDArray, mask: NDArray) -> NDArray:
+        if not self._network.has_alignment:
+            return np.ones((len(query), 1), query.dtype)
+        sentences, source, size = keys.shape
+        hidden = np.tanh(query.reshape(sentences, -1, 1, size) + keys[:, None])
+        e = np.where(mask[:, None], hidden @ self._network.energy, -np.inf)
+        alpha = np.exp(e - e.max(axis=2, keepdims=True))
+        return (alpha / alpha.sum(axis=2, keepdims=True)).reshape(-1, source)
+
+
+def _context(alpha: NDArray, notes: NDArray) -> NDArray:
+    """Return sum_j alpha_ij x_j of all rows, as many of each sentence."""
+    sentences, source, columns = notes.shape
+    return (alpha.reshape(sentences, -1, source) @ notes).reshape(-1, columns)
+
+
+def _sigmoid(x: NDArray) -> NDArray:
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))

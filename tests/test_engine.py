@@ -1,0 +1,183 @@
+"""The engine in C and NumPy against the reference kernels, for every architecture."""
+
+import subprocess
+import sys
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from models import random_model
+from numpy.testing import assert_allclose
+
+from fairseq_rnnsearch.engine.interface import Limits
+from fairseq_rnnsearch.engine.native import NativeNetwork
+from fairseq_rnnsearch.engine.numpy_network import NumpyNetwork
+from fairseq_rnnsearch.engine.parameters import Parameters
+from fairseq_rnnsearch.engine.shapes import SCALE
+from fairseq_rnnsearch.models.folder import quantised
+from fairseq_rnnsearch.network.forced_scoring import weights_without_each
+
+SOURCES = [[7, 3, 3, 12, 6, 2], [5, 9, 2], [8, 2], [2]]
+WORDS = np.array([[5, 6, 7, 2], [8, 4, 9, 2], [3, 3, 11, 2], [10, 12, 5, 2]])
+MODELS = {
+    f"{order} {architecture} {output}": {
+        "decoder_order": order, "fixed_context": architecture == "RNNencdec", "output_layer": output
+    }
+    for order, architecture, output in product(
+        ("program", "appendix", "section3"), ("RNNsearch", "RNNencdec"), ("single", "factorised")
+    )
+}  # fmt: skip
+# a panel of C and a rest, in more than one part of a product's depth and of the dictionary
+LARGE = {"decoder_hidden_size": 70, "attention_size": 45, "maxout_size": 270}
+LARGE |= {"target_symbols": 1100}
+
+
+def arrays_of(model, dtype):
+    return {name: x.detach().numpy().astype(dtype) for name, x in model.named_parameters()}
+
+
+def rounded(arrays):
+    """Matrices in 8 bits, as a folder has them."""
+    made = {name: x for name, x in arrays.items() if x.ndim == 1}
+    for name in arrays.keys() - made.keys():
+        made[name], made[name + SCALE] = quantised(arrays[name])
+    return made
+
+
+def engines(model, order):
+    """Each way to compute with a model's parameters, the exact one first."""
+    exact = Parameters(arrays_of(model, np.float64), order)
+    single = Parameters(arrays_of(model, np.float32), order)
+    return {"exact": NumpyNetwork(exact), "NumPy": NumpyNetwork(single), "C": NativeNetwork(single)}
+
+
+def engines_in_8_bits(model, order):
+    stored = Parameters(rounded(arrays_of(model, np.float32)), order)
+    whole = {name: stored[name].astype(np.float64) for name, _ in model.named_parameters()}
+    return {
+        "exact": NumpyNetwork(Parameters(whole, order)),
+        "NumPy": NumpyNetwork(stored),
+        "C": NativeNetwork(stored),
+        "inputs rounded": NativeNetwork(stored, round_inputs=True),
+    }
+
+
+def three_steps(network, threads):
+    """Two hypotheses of each sentence, the second in other company, under all kinds of limits."""
+    steps = network.steps(SOURCES, 2, threads)
+    last = [int(word) for word in WORDS[:, 0] for _ in range(2)]
+    yield steps.best(None, None, [0.0] * 4, 4, Limits([-1] * 4, [True] * 4))
+    scores, forbidden = [i / 8 for i in range(8)], [[5, 7], *[[]] * 6, [4]]
+    limits = Limits([-1, 2, 3, -1], [True, True, False, False], forbidden, 0.3, 1.3)
+    yield steps.best(last, [i // 2 for i in range(8)], scores, 4, limits)
+    steps.keep([0, 2, 3])
+    limits = Limits([-1] * 3, [False] * 3, None, float("inf"))
+    yield steps.best(last[:6], [1, 0, 4, 4, 6, 7], scores[:6], 4, limits)
+
+
+@pytest.mark.parametrize("made", [engines, engines_in_8_bits])
+@pytest.mark.parametrize("sizes", [{}, LARGE], ids=["small", "large"])
+@pytest.mark.parametrize("name", MODELS)
+def test_all_ways_find_the_same(name, sizes, made):
+    model = random_model(1, **MODELS[name], **sizes)
+    ways = made(model, MODELS[name]["decoder_order"])
+    expected = list(three_steps(ways["exact"], 1))
+    for way, threads in product(list(ways)[1:], (1, 3)):
+        for ours, exact in zip(three_steps(ways[way], threads), expected, strict=True):
+            atol = 0.5 if way == "inputs rounded" else 1e-4  # float32, of logits up to some 40
+            assert_allclose(ours.scores, exact.scores, rtol=0, atol=atol)
+            if way != "inputs rounded":
+                is_allowed = np.isfinite(exact.scores)
+                for found, told in ((ours.words, exact.words), (ours.hypotheses, exact.hypotheses)):
+                    assert np.array_equal(np.array(found)[is_allowed], np.array(told)[is_allowed])
+            if exact.weights is not None:
+                assert_allclose(ours.weights, exact.weights, rtol=0, atol=0.1 * atol)
+
+
+def teacher_forced(network, reread=None):
+    """Yield log p of all words and weights, then what ``reread`` finds of the step."""
+    for log in (True, False):
+        steps = network.steps(SOURCES, 1, 2)
+        for t, word in enumerate(WORDS.T.tolist()):
+            words, parents = (None, None) if t == 0 else (WORDS[:, t - 1].tolist(), [0, 1, 2, 3])
+            if log:
+                yield steps.log_probabilities(words, parents, 4, 1.0)
+            elif reread is not None:
+                best = steps.best(words, parents, [0.0] * 4, 1, Limits(word, [False] * 4))
+                yield reread(steps, best.weights, word)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("way", ["exact", "C"])
+@pytest.mark.parametrize("name", MODELS)
+def test_given_words_score_as_in_the_reference_kernels(name, way):
+    """With the weights that attention gives, with all on one position, and without each."""
+    model = random_model(1, kernels="reference", **MODELS[name])
+    source = torch.nn.utils.rnn.pad_sequence([*map(torch.tensor, SOURCES)], True, 1)
+    target = torch.from_numpy(WORDS)
+    previous = target.roll(1, dims=1)
+    logits, extra = model(source, None, previous)
+    atol = 1e-9 if way == "exact" else 1e-4
+    network = engines(model, MODELS[name]["decoder_order"])[way]
+    for t, (log_p, weights) in enumerate(teacher_forced(network)):
+        assert_allclose(log_p, logits.log_softmax(dim=-1)[:, t], rtol=0, atol=atol)
+        if weights is not None:
+            assert_allclose(weights, extra["attn"][0][:, t], rtol=0, atol=max(atol, 1e-7))
+    if extra["attn"] is None:
+        return
+    encoded, width = model.encoder(source), source.size(1)
+    _, alone = model.decoder.features(previous, encoded, posterior=True)
+    without = model.decoder.leave_one_out(previous, encoded, target)
+    own = [i for i, words in enumerate(SOURCES) for _ in range(len(words) + 1)]
+
+    def reread(steps, weights, word):
+        words = [word[i] for i in own]
+        taken = [
+            weights_without_each(torch.tensor(row)[None], torch.arange(width)[None] >= len(of_row))
+            for row, of_row in zip(weights, SOURCES, strict=True)
+        ]
+        taken = np.concatenate(
+            [one[0, : len(s) + 1] for one, s in zip(taken, SOURCES, strict=True)]
+        )
+        eye = np.concatenate([np.eye(len(s) + 1, width) for s in SOURCES])
+        without = steps.reread(taken, own, words, all_along=True)
+        return weights, without, steps.reread(eye, own, words, all_along=False)
+
+    found = [one for one in teacher_forced(network, reread)][WORDS.shape[1] :]
+    for t, (weights, of_without, of_one) in enumerate(found):
+        for i, words in enumerate(SOURCES):
+            here, end = [k for k, row in enumerate(own) if row == i], len(words)
+            # alpha is rounded to float32 on the way
+            told = without[i, t, : end + 1]
+            assert_allclose([of_without[k] for k in here], told, rtol=0, atol=max(atol, 1e-5))
+            prior = weights[i, :end] * np.exp([of_one[k] for k in here[:-1]])
+            told = alone[i, t, :end]
+            assert_allclose(prior / prior.sum(), told, rtol=0, atol=max(atol, 1e-6))
+
+
+def test_a_folder_translates_without_torch():
+    program = """
+import sys
+from fairseq_rnnsearch import load
+translator = load("en-fr")
+for options in ({}, {"authors_search": True, "attribution": True}):
+    print(translator.translate("I lost my keys.", 3, **options).text)
+print(translator.align("I lost my keys.", "J'ai perdu mes clés.", posterior=True).weights.shape)
+print(sorted({"torch", "fairseq", "sacrebleu"} & sys.modules.keys()))
+"""
+    run = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    )
+    *texts, shape, imported = run.stdout.splitlines()
+    assert texts == ["J'ai perdu mes clés."] * 2
+    assert (shape, imported) == ("(7, 6)", "[]")
+
+
+@pytest.mark.parametrize(("name", "shape"), [("output.weight", (5, 3)), ("unit.input_bias", (6,))])
+def test_a_parameter_of_another_shape_is_refused(name, shape):
+    """C would read what lies beside it."""
+    arrays = arrays_of(random_model(), np.float32)
+    for changed in ({f"decoder.{name}": np.zeros(shape, np.float32)}, {"decoder.x": np.zeros(1)}):
+        with pytest.raises(ValueError, match=next(iter(changed))):
+            Parameters(arrays | changed, "program")
