@@ -10,13 +10,17 @@ import torch
 from models import random_model
 from numpy.testing import assert_allclose
 
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.decoding.module_steps import network_of
 from fairseq_rnnsearch.engine.interface import Limits
 from fairseq_rnnsearch.engine.native import NativeNetwork
 from fairseq_rnnsearch.engine.numpy_network import NumpyNetwork
 from fairseq_rnnsearch.engine.parameters import Parameters
 from fairseq_rnnsearch.engine.shapes import SCALE
 from fairseq_rnnsearch.models.folder import quantised
+from fairseq_rnnsearch.network import Decoder, Encoder
 from fairseq_rnnsearch.network.forced_scoring import weights_without_each
+from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit
 
 SOURCES = [[7, 3, 3, 12, 6, 2], [5, 9, 2], [8, 2], [2]]
 WORDS = np.array([[5, 6, 7, 2], [8, 4, 9, 2], [3, 3, 11, 2], [10, 12, 5, 2]])
@@ -172,6 +176,50 @@ print(sorted({"torch", "fairseq", "sacrebleu"} & sys.modules.keys()))
     *texts, shape, imported = run.stdout.splitlines()
     assert texts == ["J'ai perdu mes clés."] * 2
     assert (shape, imported) == ("(7, 6)", "[]")
+
+
+ENGLISH = ["I lost my keys.", "He is reading a book.", "The weather was cold.", "Is she at home?"]
+
+
+@pytest.mark.parametrize("dtype", [None, "int8"])
+def test_modules_of_a_folder_translate_as_the_engine_until_they_are_changed(dtype):
+    """8-bit inputs move these sentences' scores by up to 2.5%."""
+    translator = load("en-fr", compute_dtype=dtype)
+    before = translator.translate(ENGLISH, 3)
+    exact = load("en-fr").translate(ENGLISH, 3)
+    assert [one.text for one in before] == [one.text for one in exact]
+    models = translator.models
+    after = translator.translate(ENGLISH, 3)
+    for found, rel in ((before, 0.05 if dtype else 1e-5), (after, 1e-5)):
+        assert [one.score for one in found] == pytest.approx([x.score for x in exact], rel=rel)
+    with torch.no_grad():
+        models[0].decoder.output.bias[translator.target_dictionary.index("la")].add_(50)
+    assert {one.tokens[0] for one in translator.translate(ENGLISH, 3)} == {"la"}
+
+
+def of_a_users_class(model, name, base):
+    """Give a part a class that somebody has written, which changes nothing so far."""
+    model.get_submodule(name).__class__ = type("Own", (base,), {"__module__": "users_own"})
+
+
+OTHERS = {
+    "encoder": lambda model: of_a_users_class(model, "encoder", Encoder),
+    "decoder": lambda model: of_a_users_class(model, "decoder", Decoder),
+    "attention": lambda m: of_a_users_class(m, "decoder.alignment_model", AlignmentModel),
+    "unit": lambda model: of_a_users_class(model, "encoder.forward_unit", GatedUnit),
+    "hook": lambda model: model.encoder.register_forward_hook(lambda *given: None),
+    "dropout": lambda model: model.encoder.embedding_dropout.train(),
+    "bfloat16": lambda model: setattr(model.decoder, "compute_dtype", "bfloat16"),
+    "reference kernels": lambda model: setattr(model.encoder, "kernels", "reference"),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_is_not_the_papers_runs_through_torch(name):
+    model = random_model()
+    assert network_of(model) is network_of(model) is not None
+    OTHERS[name](model)
+    assert network_of(model) is None
 
 
 @pytest.mark.parametrize(("name", "shape"), [("output.weight", (5, 3)), ("unit.input_bias", (6,))])

@@ -38,12 +38,15 @@ def networks_of(models: Sequence[torch.nn.Module]) -> list[Network] | None:
 def network_of(model: torch.nn.Module) -> Network | None:
     """Return a module in the engine, kept until its parameters change, or None.
 
-    The engine runs the paper's parts on a CPU in float32 or float64.
+    The engine runs the paper's parts on a CPU in float32 or float64. It knows nothing of dropout
+    and calls no hooks.
     """
     encoder, decoder = model.encoder, model.decoder
     if not (isinstance(encoder, Encoder) and isinstance(decoder, Decoder)) or custom_module(model):
         return None
-    names, parameters = zip(*model.named_parameters(), strict=True)
+    if any(x.training or x._forward_hooks or x._forward_pre_hooks for x in model.modules()):
+        return None
+    names, parameters = zip(*model.named_parameters(remove_duplicate=False), strict=True)
     fits = {x.dtype for x in parameters} in ({torch.float32}, {torch.float64}) and (
         all(x.is_cpu for x in parameters)
         and "bfloat16" not in (encoder.compute_dtype, decoder.compute_dtype)

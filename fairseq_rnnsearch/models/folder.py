@@ -90,6 +90,7 @@ class ModelFolder:
             model = TranslationModel(*networks_of(options, *self.dictionaries))
         values = {name: torch.from_numpy(self._float32(name)) for name in model.state_dict()}
         model.load_state_dict(values, assign=True)
+        model.compute_in("float32")  # whatever it was trained in
         return model.eval()
 
     @property
