@@ -269,9 +269,10 @@ def test_best_equals_sorting_everything(words, width, broken):
         lprobs[1, 0, words - 1] = lprobs[2, width - 1, 2] = torch.nan
     lprobs[..., PAD] = -torch.inf
     k = min(8, width * words - 1)
-    totals = (lprobs.nan_to_num(-torch.inf) + scores.unsqueeze(2)).flatten(1)
+    numbers = lprobs.nan_to_num(-torch.inf, torch.inf, -torch.inf)
+    totals = (numbers + scores.unsqueeze(2)).flatten(1)
     expected, place = totals.sort(descending=True, stable=True)
-    found = best_words(lprobs.nan_to_num(-torch.inf), scores, k)
+    found = best_words(numbers, scores, k)
     assert_close(found[0], expected[:, :k], rtol=0, atol=0)
     is_told = found[0].isfinite()  # among what is impossible any may be taken
     assert_close(found[1][is_told], place[:, :k][is_told])

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from fairseq_rnnsearch.files import replacing
 
+_NUMBERS = Path(__file__).with_name("numbers.h")  # which any source may include
 # OpenMP must be the library that torch has loaded, or there would be a second pool of threads
 FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
 
@@ -65,13 +66,14 @@ def _library(source: Path, command: list[str]) -> Path:
     Its name is a digest of the source, the options and the compiler with what it knows of the
     processor, as several machines may share a home.
     """
-    parts = source.read_bytes(), repr(command).encode(), _macros(tuple(command))
+    texts = source.read_bytes(), _NUMBERS.read_bytes()
+    parts = *texts, repr(command).encode(), _macros(tuple(command))
     name = f"{source.stem}-{hashlib.sha256(b''.join(parts)).hexdigest()[:16]}.so"
     library = Path.home() / ".cache" / "fairseq_rnnsearch" / name
     if not library.exists():
         library.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with replacing(library) as unfinished:
-            _run([*command, source, "-o", unfinished, "-lm"])
+            _run([*command, f"-I{_NUMBERS.parent}", source, "-o", unfinished, "-lm"])
     return library
 
 

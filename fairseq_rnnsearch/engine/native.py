@@ -19,9 +19,7 @@ SOURCE = Path(__file__).with_name("engine.c")
 _FUNCTIONS = {
     "panel_rows": (),
     "group_size": (),
-    "encode_scratch": (POINTER, INTEGER, INTEGER),
-    "encode": (POINTER, *2 * (INTEGER,), *3 * (POINTER,), INTEGER, *3 * (POINTER,)),
-    "step_scratch": (POINTER, *4 * (INTEGER,)),
+    "encode": (POINTER, *2 * (INTEGER,), *3 * (POINTER,), INTEGER, *2 * (POINTER,)),
     "step": (POINTER, POINTER),
 }
 _FLOATS, _BYTES, _PAIRS = range(3)  # kinds of matrices
@@ -59,7 +57,7 @@ class _Search(ctypes.Structure):
         *((name, POINTER) for name in (
             "length", "first", "notes", "previous", "parents", "scores", "only", "no_end",
             "forbidden", "forbidden_end", "alpha_before", "s_before", "alpha", "s_after",
-            "read_alpha", "value", "word", "hypothesis", "log_p", "scratch")),
+            "read_alpha", "value", "word", "hypothesis", "log_p")),
         *((name, REAL) for name in ("unk_penalty", "temperature")),
     ]  # fmt: skip
 
@@ -185,11 +183,12 @@ class NativeSteps(Steps):
         self._notes = np.empty(
             (len(words) if described.keys else sentences, described.notes.n), np.float32
         )
-        self._scratch = _scratch(library.encode_scratch(network.at, sentences, len(words)))
-        library.encode(
+        failed = library.encode(
             *(network.at, threads, sentences, _at(length), _at(first), _at(words), len(words)),
-            *(_at(self._notes), after, _at(self._scratch)),
+            *(_at(self._notes), after),
         )
+        if failed:
+            raise MemoryError
         if not described.keys:  # a single annotation gets all the weight
             length, first = array("i", [1] * sentences), array("i", range(sentences))
         self._search = _Search(
@@ -199,7 +198,6 @@ class NativeSteps(Steps):
         self._of(length, first)
         self._words: Sequence[int] | None = None  # of the last step
         self._alpha = self._alpha_before = array("f")
-        self._room = 0, 0, 0  # rows, k and candidates that there is room for
 
     def best(
         self,
@@ -212,11 +210,10 @@ class NativeSteps(Steps):
         """See `interface.Steps`."""
         self._begin(words, parents, len(scores))
         count = len(limits.only) * k
-        self._make_room(len(scores), k, count)
+        found = self._find(count)
         self._choose(self._search, scores, k, limits)
-        value, *chosen = (part[:count] for part in self._found)
         starts = range(0, count, k)
-        lists = ([part[i : i + k].tolist() for i in starts] for part in (value, *chosen))
+        lists = ([part[i : i + k].tolist() for i in starts] for part in found)
         return Best(*lists, self._weights())
 
     def log_probabilities(
@@ -229,7 +226,6 @@ class NativeSteps(Steps):
         """Take a step; return log p of all words, ``(rows, words)``, and weights as `Best` has."""
         self._begin(words, parents, rows)
         log_p = np.empty((rows, self._network.words), np.float32)
-        self._make_room(rows, 1, 0)
         self._search.log_p = _at(log_p)
         limits = Limits([-1] * rows, [False] * rows, temperature=temperature)
         self._choose(self._search, [0.0] * rows, 1, limits)
@@ -257,14 +253,14 @@ class NativeSteps(Steps):
             previous = array("i", [self._words[i] for i in sentences])
         length, first = (array("i", [part[i] for i in sentences]) for part in self._described)
         after = np.empty((rows, self._states.shape[2]), np.float32)
-        self._make_room(rows, 1, rows)
+        found = self._find(rows)
         search = _Search.from_buffer_copy(self._search)
         search.sentences, search.width, search.s_after = rows, 1, _at(after)
         search.length, search.first, search.parents = _at(length), _at(first), _at(parents)
         search.previous = None if previous is None else _at(previous)
         search.alpha, search.read_alpha = _at(along), _at(weights)
         self._choose(search, [0.0] * rows, 1, Limits(words, [False] * rows))
-        return self._found[0][:rows].tolist()
+        return found[0].tolist()
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `interface.Steps`."""
@@ -291,16 +287,12 @@ class NativeSteps(Steps):
             self._given = array("i", words), array("i", parents)
             search.previous, search.parents = map(_at, self._given)
 
-    def _make_room(self, rows: int, k: int, candidates: int) -> None:
-        """Have scratch for a step, and room for what it finds."""
-        if rows <= self._room[0] and k <= self._room[1] and candidates <= self._room[2]:
-            return
-        rows, k, candidates = self._room = [*map(max, self._room, (rows, k, candidates))]
-        search, self._found = self._search, [array(code, bytes(4 * candidates)) for code in "fii"]
-        search.value, search.word, search.hypothesis = map(_at, self._found)
-        given = self._network.at, search.threads, rows, search.source, k
-        self._scratch = _scratch(self._c.step_scratch(*given))
-        search.scratch = _at(self._scratch)
+    def _find(self, candidates: int) -> list[array]:
+        """Return room for values, words and hypotheses."""
+        found = [array(code, bytes(4 * candidates)) for code in "fii"]
+        search = self._search
+        search.value, search.word, search.hypothesis = map(_at, found)
+        return found
 
     def _choose(self, search: _Search, scores: Sequence[float], k: int, limits: Limits) -> None:
         own = array("f", scores), array("i", limits.only), array("B", limits.no_end)
@@ -312,15 +304,12 @@ class NativeSteps(Steps):
             search.forbidden, search.forbidden_end = _at(words), _at(ends)
         search.k = k
         search.unk_penalty, search.temperature = limits.unk_penalty, limits.temperature
-        self._c.step(self._network.at, ctypes.addressof(search))
+        if self._c.step(self._network.at, ctypes.addressof(search)):
+            raise MemoryError
 
 
 def _at(numbers: array | NDArray) -> int:
     return numbers.buffer_info()[0] if isinstance(numbers, array) else numbers.ctypes.data
-
-
-def _scratch(size: int) -> NDArray:
-    return np.empty(size, np.float32)
 
 
 @cache
@@ -328,6 +317,6 @@ def library() -> ctypes.CDLL | None:
     """Return the functions of ``engine.c``, or None without a compiler."""
     functions = compiled(SOURCE, _FUNCTIONS)
     if functions is not None:
-        for name in ("panel_rows", "group_size", "encode_scratch", "step_scratch"):
+        for name in _FUNCTIONS:
             getattr(functions, name).restype = INTEGER
     return functions

@@ -2,15 +2,7 @@
    for one type of the products' operands: float, double or (BFLOAT16) bfloat16, whose sums and
    states are in float. `..._row` is a matrix's row stride, in numbers. */
 
-#include <math.h>
-#include <stdint.h>
-#include <string.h>
-
-#ifdef DOUBLE
-typedef double real;
-#else
-typedef float real;
-#endif
+#include "numbers.h"
 
 #ifdef BFLOAT16
 typedef uint16_t stored;
@@ -42,65 +34,6 @@ static inline stored store(real x)
     return x == x ? rounded : 0x7fc0;
 #else
     return x;
-#endif
-}
-
-static inline real clamped(real x, real least, real most)
-{
-    return x < least ? least : x > most ? most : x; /* NaN stays */
-}
-
-#ifndef DOUBLE
-/* e^x as 2^k and, in `rest`, e^r - 1, with x = k ln(2) + r and |r| <= ln(2) / 2, by the polynomial
-   of Cephes' expf: unlike the library's function, it vectorises. Below -87.7, 2^k is 0, above 88.4
-   infinite; x lies between -88 and 89. */
-static inline float power_of_two(float x, float *rest)
-{
-    const float shift = 12582912.0f; /* 1.5 * 2^23 */
-    float shifted = x * 1.44269504f + shift, k = shifted - shift;
-    float r = x - k * 0.693359375f + k * 2.12194440e-4f;
-    float y = 1.9875691500e-4f;
-    y = y * r + 1.3981999507e-3f;
-    y = y * r + 8.3334519073e-3f;
-    y = y * r + 4.1665795894e-2f;
-    y = y * r + 1.6666665459e-1f;
-    y = y * r + 5.0000001201e-1f;
-    *rest = y * r * r + r;
-    uint32_t bits;
-    memcpy(&bits, &shifted, sizeof bits);
-    bits = (bits + 127) << 23; /* the lowest bits of `shifted` are k */
-    float power;
-    memcpy(&power, &bits, sizeof power);
-    return power;
-}
-#endif
-
-/* e^x to two units in the last place; 0 or infinity if that is not a normal float */
-static inline real exponential(real x)
-{
-#ifdef DOUBLE
-    return exp(x);
-#else
-    float rest, power = power_of_two(clamped(x, -88, 89), &rest);
-    return (rest + 1) * power;
-#endif
-}
-
-static inline real sigmoid(real x)
-{
-    return 1 / (1 + exponential(-x));
-}
-
-/* From e^2x - 1, whose relative error stays small for small x; e^2x itself, near 1, would lose the
-   digits of x. */
-static inline real hyperbolic_tangent(real x)
-{
-#ifdef DOUBLE
-    return tanh(x);
-#else
-    float rest, power = power_of_two(clamped(2 * x, -40, 40), &rest);
-    float less_one = rest * power + (power - 1);
-    return less_one / (less_one + 2);
 #endif
 }
 
