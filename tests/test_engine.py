@@ -42,8 +42,9 @@ def arrays_of(model, dtype):
 
 
 def rounded(arrays):
-    """Matrices in 8 bits, as a folder has them."""
-    made = {name: x for name, x in arrays.items() if x.ndim == 1}
+    """Matrices in 8 bits, as a folder has them; one of two that are stacked is not."""
+    whole = "decoder.readout.word_weight"
+    made = {name: x for name, x in arrays.items() if x.ndim == 1 or name == whole}
     for name in arrays.keys() - made.keys():
         made[name], made[name + SCALE] = quantised(arrays[name])
     return made

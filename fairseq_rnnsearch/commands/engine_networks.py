@@ -30,7 +30,10 @@ class EngineNetworks:
     def _modules(self) -> Networks:
         from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
 
-        return TorchNetworks([folder.model for folder in self._folders], *self._dictionaries)
+        models = [folder.model for folder in self._folders]
+        for model in models:
+            model.compute_in("float32")  # as the engine, whatever they were trained in
+        return TorchNetworks(models, *self._dictionaries)
 
     @cached_property
     def _networks(self) -> list[engine_networks.Network]:

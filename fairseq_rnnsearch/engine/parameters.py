@@ -61,12 +61,14 @@ class Parameters:
 
     def stacked(self, *names: str) -> NDArray:
         """Return matrices with as many columns below each other, in the type to compute in."""
-        steps, scales = self.stored(*names)
-        stacked = steps if scales is None else steps * scales[:, None]
-        return np.ascontiguousarray(stacked, self.dtype)
+        whole = []
+        for name in names:  # a folder may have only some of them in 8 bits
+            steps, scales = self.stored(name)
+            whole.append(steps if scales is None else steps * scales[:, None])
+        return np.ascontiguousarray(_joined(whole), self.dtype)
 
     def stored(self, *names: str) -> tuple[NDArray, NDArray | None]:
-        """Return matrices below each other as they are stored, and their rows' scales, if any."""
+        """Return stored matrices below each other, and their rows' scales, if all have some."""
         return _joined([self.arrays[name] for name in names]), (
             _joined([self.arrays[name + SCALE] for name in names])
             if all(name + SCALE in self.arrays for name in names)

@@ -85,7 +85,7 @@ def check_shapes(parameters: Mapping[str, NDArray], shapes: Mapping[str, tuple[i
     rounded = {
         name for name in shapes.keys() & parameters.keys() if parameters[name].dtype == np.int8
     }
-    expected = {**shapes, **{name + SCALE: shapes[name][:1] for name in rounded}}
+    expected = {**shapes, **{name + SCALE: shapes[name][:-1] for name in rounded}}
     found = {name: one.shape for name, one in parameters.items()}
     for name in expected | found:
         if expected.get(name) != found.get(name):

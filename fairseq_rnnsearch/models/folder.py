@@ -90,7 +90,6 @@ class ModelFolder:
             model = TranslationModel(*networks_of(options, *self.dictionaries))
         values = {name: torch.from_numpy(self._float32(name)) for name in model.state_dict()}
         model.load_state_dict(values, assign=True)
-        model.compute_in("float32")  # whatever it was trained in
         return model.eval()
 
     @property
@@ -300,7 +299,9 @@ def _checked(
     """
     check_shapes(stored, shapes)
     parameters = {
-        name: values if values.dtype == np.int8 else values.astype(np.float32, copy=False)
+        name: values
+        if name in shapes and values.dtype == np.int8
+        else values.astype(np.float32, copy=False)
         for name, values in stored.items()
     }
     broken = [name for name, values in parameters.items() if not np.isfinite(values).all()]
