@@ -13,7 +13,6 @@ from fairseq_rnnsearch.kernels.cpu import operations
 from fairseq_rnnsearch.network import forced_scoring
 
 SMALLEST = [
-    (torch_steps, "LOGITS", 1),  # one sentence at a time
     (torch_steps, "RUN", 1),
     (choice, "RUN", 1),
     (operations, "BLOCK", 1),

@@ -64,7 +64,8 @@ def engines_in_8_bits(model, order):
         "exact": NumpyNetwork(Parameters(whole, order)),
         "NumPy": NumpyNetwork(stored),
         "C": NativeNetwork(stored),
-        "inputs rounded": NativeNetwork(stored, round_inputs=True),
+        "inputs rounded": NativeNetwork(stored, "int8"),
+        "all rounded": NativeNetwork(stored, "bfloat16"),
     }
 
 
@@ -90,9 +91,9 @@ def test_all_ways_find_the_same(name, sizes, made):
     expected = list(three_steps(ways["exact"], 1))
     for way, threads in product(list(ways)[1:], (1, 3)):
         for ours, exact in zip(three_steps(ways[way], threads), expected, strict=True):
-            atol = 0.5 if way == "inputs rounded" else 1e-4  # float32, of logits up to some 40
+            atol = 0.5 if "rounded" in way else 1e-4  # float32, of logits up to some 40
             assert_allclose(ours.scores, exact.scores, rtol=0, atol=atol)
-            if way != "inputs rounded":
+            if "rounded" not in way:
                 is_allowed = np.isfinite(exact.scores)
                 for found, told in ((ours.words, exact.words), (ours.hypotheses, exact.hypotheses)):
                     assert np.array_equal(np.array(found)[is_allowed], np.array(told)[is_allowed])
@@ -210,7 +211,6 @@ OTHERS = {
     "unit": lambda model: of_a_users_class(model, "encoder.forward_unit", GatedUnit),
     "hook": lambda model: model.encoder.register_forward_hook(lambda *given: None),
     "dropout": lambda model: model.encoder.embedding_dropout.train(),
-    "bfloat16": lambda model: setattr(model.decoder, "compute_dtype", "bfloat16"),
     "reference kernels": lambda model: setattr(model.encoder, "kernels", "reference"),
 }
 

@@ -87,14 +87,6 @@ def step(model, tokens, encoder_out, incremental):
     return lprobs[:, 0], None if weights is None else weights[0][:, 0]
 
 
-@pytest.fixture(params=["plain steps", "fast steps"])
-def either_steps(request):
-    """The fast ones are taken where no gradient is recorded."""
-    with torch.set_grad_enabled(request.param == "plain steps"):
-        yield
-
-
-@pytest.mark.usefixtures("either_steps")
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("options", MODELS)
 def test_steps_equal_teacher_forcing(options, left):
@@ -121,7 +113,6 @@ BEAM_ORDERS = [
 ]
 
 
-@pytest.mark.usefixtures("either_steps")
 @pytest.mark.parametrize("options", MODELS)
 def test_reordered_beam_equals_starting_again(options):
     model = random_model(1, **options)
@@ -147,7 +138,6 @@ def test_reordered_beam_equals_starting_again(options):
     assert rows.tolist() == [2, 2]
 
 
-@pytest.mark.usefixtures("either_steps")
 def test_weights_that_are_changed_from_outside_do_not_change_what_follows():
     """As fairseq changes them when it averages an ensemble's."""
     model = random_model()

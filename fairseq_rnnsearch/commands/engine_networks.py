@@ -23,8 +23,8 @@ class EngineNetworks:
     Whoever takes a look at the modules may change them: from then on they compute.
     """
 
-    def __init__(self, folders: Sequence[ModelFolder], *, round_inputs: bool = False) -> None:
-        self._folders, self._round_inputs = folders, round_inputs
+    def __init__(self, folders: Sequence[ModelFolder], compute_dtype: str) -> None:
+        self._folders, self._compute_dtype = folders, compute_dtype
 
     @cached_property
     def _modules(self) -> Networks:
@@ -38,7 +38,7 @@ class EngineNetworks:
     @cached_property
     def _networks(self) -> list[engine_networks.Network]:
         return [
-            engine_networks.network_of(folder.for_engine, round_inputs=self._round_inputs)
+            engine_networks.network_of(folder.for_engine, self._compute_dtype)
             for folder in self._folders
         ]
 

@@ -153,8 +153,8 @@ def _as_networks(
     """Return what the folders share, and their models: in the engine, or as modules of torch."""
     first, limits = folders[0], [folder.config.length_limit for folder in folders]
     about = first.dictionaries, first.config.languages, first.path, first.config.left_pad_source
-    if str(device) == "cpu" and compute_dtype in (None, "float32", "int8"):
-        engine = EngineNetworks(folders, round_inputs=compute_dtype == "int8")
+    if str(device) == "cpu" and compute_dtype != "tf32":
+        engine = EngineNetworks(folders, compute_dtype or "float32")
         return LoadedModels([], *about, largest(*limits)), engine
     if compute_dtype == "int8":
         raise UserError(f"compute_dtype int8: on a CPU only, not on {device}")
@@ -162,7 +162,7 @@ def _as_networks(
     for model in models:
         model.to(device)  # move first: rounding depends on the device
         model.compute_in(compute_dtype or "float32")
-        model.round_matrices()
+        model.prepare_to_translate()
     trained = LoadedModels(models, *about, largest(*limits))
     return trained, _as_modules(trained)
 

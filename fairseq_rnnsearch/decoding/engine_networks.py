@@ -32,14 +32,17 @@ def threads() -> int:
     return int(given) if given.isdecimal() and int(given) else os.cpu_count() or 1
 
 
-def network_of(parameters: Parameters, *, round_inputs: bool = False) -> Network:
+def network_of(parameters: Parameters, compute_dtype: str = "float32") -> Network:
     """Return a model in C, or in NumPy without a compiler and in float64.
 
     Args:
-        round_inputs: see `NativeNetwork`.
+        compute_dtype: see `NativeNetwork`. A processor without instructions for bfloat16 computes
+            in float32, which is faster there, and more accurate.
     """
     if parameters.dtype == np.float32 and library() is not None:
-        return NativeNetwork(parameters, round_inputs=round_inputs)
+        if compute_dtype == "bfloat16" and not library().has_bfloat16():
+            compute_dtype = "float32"
+        return NativeNetwork(parameters, compute_dtype)
     return NumpyNetwork(parameters)
 
 

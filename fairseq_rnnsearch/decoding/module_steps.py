@@ -49,14 +49,14 @@ def network_of(model: torch.nn.Module) -> Network | None:
     names, parameters = zip(*model.named_parameters(remove_duplicate=False), strict=True)
     fits = {x.dtype for x in parameters} in ({torch.float32}, {torch.float64}) and (
         all(x.is_cpu for x in parameters)
-        and "bfloat16" not in (encoder.compute_dtype, decoder.compute_dtype)
         and not torch.is_autocast_enabled("cpu")
         and encoder.backend.name == decoder.backend.name == "fast"
     )
     if not fits:
         return None
     words = decoder.dictionary
-    make = _Network(names, decoder.order, words.pad(), words.eos(), words.unk())
+    symbols = words.pad(), words.eos(), words.unk()
+    make = _Network(names, decoder.compute_dtype, decoder.order, *symbols)
     return cached_by_weights(make, *parameters)
 
 
@@ -64,6 +64,7 @@ class _Network(NamedTuple):
     """Makes an engine's network of a module's parameters."""
 
     names: tuple[str, ...]
+    compute_dtype: str
     order: str
     pad: int
     eos: int
@@ -71,4 +72,4 @@ class _Network(NamedTuple):
 
     def __call__(self, *parameters: torch.Tensor) -> Network:
         arrays = dict(zip(self.names, (x.numpy() for x in parameters), strict=True))
-        return engine_networks.network_of(Parameters(arrays, *self[1:]))
+        return engine_networks.network_of(Parameters(arrays, *self[2:]), self.compute_dtype)

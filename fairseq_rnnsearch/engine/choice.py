@@ -9,10 +9,43 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.engine.interface import Best, Limits
+from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
 from fairseq_rnnsearch.engine.parameters import Parameters
 
 RUN = 64
+
+
+class DenseSteps(Steps):
+    """Steps by networks that give log p of all words by ``log_probabilities``.
+
+    Args:
+        symbols: has the numbers of the target's symbols.
+    """
+
+    def __init__(self, symbols: Parameters) -> None:
+        self._symbols = symbols
+
+    def best(
+        self,
+        words: Sequence[int] | None,
+        parents: Sequence[int] | None,
+        scores: Sequence[float],
+        k: int,
+        limits: Limits,
+    ) -> Best:
+        """See `interface.Steps`."""
+        given = words, parents, len(scores), limits.temperature
+        return choose(*self.log_probabilities(*given), scores, k, limits, self._symbols)
+
+    def log_probabilities(
+        self,
+        words: Sequence[int] | None,
+        parents: Sequence[int] | None,
+        rows: int,
+        temperature: float,
+    ) -> tuple[NDArray, NDArray | None]:
+        """Take a step; return log p of all words, ``(rows, words)``, and weights as `Best` has."""
+        raise NotImplementedError
 
 
 def choose(

@@ -1,6 +1,7 @@
 /* RNNsearch's encoder and one step of its search; native.py compiles this file and describes its
-   structs. Matrices are float, or int8 with a scale for each row; in PAIRS what they multiply is
-   rounded to 8 bits too, and sums are integers. All else is float. C trusts its pointers. */
+   structs. Matrices are float, or int8 with a scale for each row; in EIGHTS what they multiply is
+   rounded to 8 bits too, and sums are integers; in HALVES both are bfloat16. All else is float. C
+   trusts its pointers. */
 
 #include "numbers.h"
 #include <stdlib.h>
@@ -9,8 +10,8 @@
 #endif
 
 /* A vector as wide as the processor's: a wider one would live in memory. ROWS x VECTORS sums,
-   VECTORS weights and one number of x fill the registers. GROUP numbers of x and w make one
-   product of PAIRS: bytes for VNNI, or else 16 bits wide. */
+   VECTORS weights and one number of x fill the registers. GROUP numbers of x make a word of 32
+   bits in EIGHTS: bytes for VNNI, or else 16 bits wide; in HALVES two do. */
 #if defined(__AVX512F__)
 enum { LANES = 16, VECTORS = 4 };
 #elif defined(__AVX__)
@@ -25,7 +26,7 @@ enum { GROUP = 2 };
 #endif
 enum { ROWS = 5, PANEL = LANES * VECTORS, DEPTH = 256, RUN = 64, BLOCK = 8 * RUN };
 enum { LARGE = 1 << 18 };             /* multiplications that are worth a second thread */
-enum { FLOATS, BYTES, PAIRS };        /* kinds of matrices */
+enum { FLOATS, BYTES, EIGHTS, HALVES }; /* kinds of matrices */
 enum { PROGRAM, APPENDIX, SECTION3 }; /* orders of a step */
 #define INLINE static inline __attribute__((always_inline))
 
@@ -33,8 +34,9 @@ typedef float lanes __attribute__((vector_size(4 * LANES), aligned(4), may_alias
 typedef int32_t wholes __attribute__((vector_size(4 * LANES), aligned(4), may_alias));
 typedef int8_t bytes __attribute__((vector_size(LANES), aligned(1), may_alias));
 
-/* W, (n, k), in panels of PANEL rows: (panels, k, PANEL), or for PAIRS (panels, k / GROUP, PANEL,
-   GROUP), filled up with zeros. `sums` are 128 times those of W's rows, or zeros without VNNI. */
+/* W, (n, k), in panels of PANEL rows: (panels, k, PANEL), or where x is in words (panels, words,
+   PANEL, numbers of a word), filled up with zeros. EIGHTS have `sums`: 128 times those of W's rows,
+   or zeros without VNNI. */
 typedef struct {
     int64_t n, k, kind;
     const void *panels;
@@ -64,7 +66,15 @@ typedef struct {
 } network;
 
 int64_t panel_rows(void) { return PANEL; }
-int64_t group_size(void) { return GROUP; }
+int64_t numbers_of_word(int64_t kind) { return kind == EIGHTS ? GROUP : kind == HALVES ? 2 : 1; }
+int64_t has_bfloat16(void)
+{
+#if defined(__AVX512BF16__)
+    return 1;
+#else
+    return 0;
+#endif
+}
 
 /* --- memory of one call --- */
 
@@ -143,40 +153,59 @@ INLINE void tile(const int rows, const int kind, int64_t k, const float *x, int6
     }
 }
 
-/* Add the products of LANES groups of w and one of x. */
-INLINE wholes paired(wholes sum, uint32_t x, const int8_t *w)
+/* Add the products of LANES words of w with one of x; sums of EIGHTS are integers. */
+INLINE lanes added(const int kind, lanes sum, uint32_t x, const void *w)
 {
-#if defined(__AVX512VNNI__)
-    return (wholes)_mm512_dpbusd_epi32((__m512i)sum, _mm512_set1_epi32(x), _mm512_loadu_si512(w));
-#elif defined(__AVX512BW__)
-    const __m512i wide = _mm512_cvtepi8_epi16(_mm256_loadu_si256((const __m256i *)w));
-    return sum + (wholes)_mm512_madd_epi16(_mm512_set1_epi32(x), wide);
-#elif defined(__AVX2__) && !defined(__AVX512F__)
-    const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)w));
-    return sum + (wholes)_mm256_madd_epi16(_mm256_set1_epi32(x), wide);
+    if (kind == HALVES) {
+#if defined(__AVX512BF16__)
+        const __m512bh both = (__m512bh)_mm512_set1_epi32(x), from = (__m512bh)_mm512_loadu_si512(w);
+        return (lanes)_mm512_dpbf16_ps((__m512)sum, both, from);
 #else
-    for (int lane = 0; lane < LANES; lane++)
-        sum[lane] += (int16_t)x * w[2 * lane] + (int16_t)(x >> 16) * w[2 * lane + 1];
-    return sum;
+        const wholes both = *(const wholes *)w, of_x = (wholes){0} + (int32_t)x;
+        const int32_t high = (int32_t)0xffff0000;
+        sum += (lanes)(both << 16) * (lanes)(of_x << 16);
+        return sum + (lanes)(both & high) * (lanes)(of_x & high);
 #endif
+    }
+    wholes whole = (wholes)sum;
+#if defined(__AVX512VNNI__)
+    const __m512i from = _mm512_loadu_si512(w);
+    whole = (wholes)_mm512_dpbusd_epi32((__m512i)whole, _mm512_set1_epi32(x), from);
+#elif defined(__AVX512BW__)
+    const __m512i wide = _mm512_cvtepi8_epi16(_mm256_loadu_si256(w));
+    whole += (wholes)_mm512_madd_epi16(_mm512_set1_epi32(x), wide);
+#elif defined(__AVX2__) && !defined(__AVX512F__)
+    const __m256i wide = _mm256_cvtepi8_epi16(_mm_loadu_si128(w));
+    whole += (wholes)_mm256_madd_epi16(_mm256_set1_epi32(x), wide);
+#else
+    const int8_t *from = w;
+    for (int lane = 0; lane < LANES; lane++)
+        whole[lane] += (int16_t)x * from[2 * lane] + (int16_t)(x >> 16) * from[2 * lane + 1];
+#endif
+    return (lanes)whole;
 }
 
-/* The same as `tile` for PAIRS, whose x is (k / GROUP, ROWS) groups. */
-INLINE void tile_of_pairs(const int rows, int64_t groups, const uint32_t *x, const float *x_scale,
-                          const int8_t *w, const float *scale, const int32_t *sums, int64_t size,
-                          float *out, int64_t out_row)
+/* The same as `tile` where x is (words, ROWS) words; x_scale, scale and sums are those of EIGHTS. */
+INLINE void tile_of_words(const int rows, const int kind, int64_t words, const uint32_t *x,
+                          const float *x_scale, const int8_t *w, const float *scale,
+                          const int32_t *sums, int64_t size, float *out, int64_t out_row)
 {
-    wholes sum[ROWS][VECTORS] = {{{0}}};
-    for (int64_t g = 0; g < groups; g++, x += ROWS, w += PANEL * GROUP)
+    const int bytes = kind == EIGHTS ? GROUP : 4; /* of w, for each word */
+    lanes sum[ROWS][VECTORS] = {{{0}}};
+    for (int64_t c = 0; c < words; c++, x += ROWS, w += PANEL * bytes)
         for (int i = 0; i < rows; i++)
             for (int v = 0; v < VECTORS; v++)
-                sum[i][v] = paired(sum[i][v], x[i], w + v * LANES * GROUP);
+                sum[i][v] = added(kind, sum[i][v], x[i], w + v * LANES * bytes);
     for (int i = 0; i < rows; i++, out += out_row) {
         lanes result[VECTORS];
-        for (int v = 0; v < VECTORS; v++)
-            result[v] = __builtin_convertvector(
-                            sum[i][v] - *(const wholes *)(sums + v * LANES), lanes) *
-                        (x_scale[i] * *(const lanes *)(scale + v * LANES));
+        for (int v = 0; v < VECTORS; v++) {
+            result[v] = sum[i][v];
+            if (kind == EIGHTS)
+                result[v] = __builtin_convertvector((wholes)sum[i][v] -
+                                                        *(const wholes *)(sums + v * LANES),
+                                                    lanes) *
+                            (x_scale[i] * *(const lanes *)(scale + v * LANES));
+        }
         memcpy(out, result, size * sizeof *out);
     }
 }
@@ -194,55 +223,66 @@ INLINE void tile_of_pairs(const int rows, int64_t groups, const uint32_t *x, con
 
 static int64_t filled_up(int64_t count, int64_t by) { return (count + by - 1) / by * by; }
 
-/* What `rounded` makes of rows of k numbers. */
-static int64_t rounded_size(int64_t rows, int64_t k)
+static int64_t words_of(const matrix *W)
 {
-    return rows + filled_up(rows, ROWS) * filled_up(k, GROUP) / GROUP;
+    const int64_t numbers = numbers_of_word(W->kind);
+    return filled_up(W->k, numbers) / numbers;
 }
 
-/* Round rows to 8 bits: their scales, then (rows / ROWS, k / GROUP, ROWS) groups. */
-static const float *rounded(int64_t rows, int64_t k, const float *x, float *made)
+/* Numbers that `rounded` makes of rows of k at most. */
+static int64_t rounded_size(int64_t rows, int64_t k)
 {
-    const int64_t groups = filled_up(k, GROUP) / GROUP;
+    return rows + filled_up(rows, ROWS) * (k + 1) / 2;
+}
+
+/* Make words of x's rows: a scale for each row, then (rows / ROWS, words, ROWS). */
+static const float *rounded(int64_t rows, const matrix *W, const float *x, float *made)
+{
+    const int64_t k = W->k, words = words_of(W), numbers = numbers_of_word(W->kind);
     for (int64_t i = 0; i < rows; i++, x += k) {
-        uint32_t *own = (uint32_t *)(made + rows) + i / ROWS * ROWS * groups + i % ROWS;
+        uint32_t *own = (uint32_t *)(made + rows) + i / ROWS * ROWS * words + i % ROWS;
         float most = 0;
 #pragma omp simd reduction(max : most)
         for (int64_t c = 0; c < k; c++)
             most = fabsf(x[c]) > most ? fabsf(x[c]) : most;
         const float inverse = most > 0 ? 127 / most : 0;
         made[i] = most / 127;
-        for (int64_t g = 0; g < groups; g++) {
-            uint32_t group = 0;
-            for (int64_t j = 0, c = g * GROUP; j < GROUP; j++, c++) {
-                const int32_t whole = c < k ? (int32_t)rintf(x[c] * inverse) : 0;
-                group |= GROUP == 4 ? (uint32_t)(whole + 128) << 8 * j
-                                    : (uint32_t)(uint16_t)whole << 16 * j;
+        for (int64_t at = 0; at < words; at++) {
+            uint32_t word = 0;
+            for (int64_t j = 0, c = at * numbers; j < numbers && c < k; j++, c++) {
+                uint32_t bits;
+                memcpy(&bits, x + c, sizeof bits);
+                bits = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to nearest, ties to even */
+                if (W->kind == EIGHTS)
+                    bits = (int32_t)rintf(x[c] * inverse) + (GROUP == 4 ? 128 : 0);
+                word |= (GROUP == 4 && W->kind == EIGHTS ? bits & 0xff : bits & 0xffff)
+                        << 32 / numbers * j;
             }
-            own[g * ROWS] = group;
+            own[at * ROWS] = word;
         }
     }
     return made;
 }
 
-/* Panels begin to end - 1 of x W^T; out's first column is that of `begin`. For PAIRS, x is what
-   `rounded` made. */
+/* Panels begin to end - 1 of x W^T; out's first column is that of `begin`. Where x is in words, it
+   is what `rounded` made. */
 static void panels_product(int64_t rows, const matrix *W, int64_t begin, int64_t end,
                            const float *x, float *out, int64_t out_row)
 {
-    const int64_t k = W->k, groups = filled_up(k, GROUP) / GROUP;
-    const uint32_t *x_groups = (const uint32_t *)(x + rows);
+    const int64_t k = W->k, words = words_of(W), bytes = W->kind == EIGHTS ? GROUP : 4;
+    const uint32_t *x_words = (const uint32_t *)(x + rows);
     float wider[DEPTH * PANEL]; /* a part of a panel as floats, for many rows */
     for (int64_t p = begin; p < end; p++, out += PANEL) {
-        const float *scale = W->kind == FLOATS ? 0 : W->scale + p * PANEL;
+        const float *scale = W->scale ? W->scale + p * PANEL : 0;
+        const int8_t *of_words = (const int8_t *)W->panels + p * words * bytes * PANEL;
         const int64_t size = W->n - p * PANEL < PANEL ? W->n - p * PANEL : PANEL;
-        if (W->kind == PAIRS) {
-            const int8_t *w = (const int8_t *)W->panels + p * groups * GROUP * PANEL;
-            BY_ROWS(tile_of_pairs, groups, x_groups + r * groups, x + r, w, scale,
+        if (W->kind == EIGHTS)
+            BY_ROWS(tile_of_words, EIGHTS, words, x_words + r * words, x + r, of_words, scale,
                     W->sums + p * PANEL, size, out + r * out_row, out_row)
-            continue;
-        }
-        for (int64_t c = 0; c < k; c += DEPTH) {
+        if (W->kind == HALVES)
+            BY_ROWS(tile_of_words, HALVES, words, x_words + r * words, x, of_words, 0, 0, size,
+                    out + r * out_row, out_row)
+        for (int64_t c = 0; c < k && W->kind < EIGHTS; c += DEPTH) {
             const int64_t deep = k - c < DEPTH ? k - c : DEPTH, at = (p * k + c) * PANEL;
             const float *w = (const float *)W->panels + at;
             if (W->kind == BYTES && rows <= ROWS) {
@@ -266,8 +306,8 @@ static void product(int64_t threads, int64_t rows, const matrix *W, const float 
                     float *more)
 {
     const int64_t count = panels_of(W), parts = rows * W->n * W->k > LARGE ? threads : 1;
-    if (W->kind == PAIRS)
-        x = rounded(rows, W->k, x, more);
+    if (W->kind >= EIGHTS)
+        x = rounded(rows, W, x, more);
 #pragma omp parallel for num_threads(parts) if (parts > 1)
     for (int64_t part = 0; part < parts; part++) {
         const int64_t begin = part * count / parts, end = (part + 1) * count / parts;
@@ -602,7 +642,7 @@ int64_t step(const network *N, const search *q)
         product(threads, rows, &N->inner, t, made_t, more);
         t = made_t;
     }
-    const float *read = N->output.kind == PAIRS ? rounded(rows, N->output.k, t, more) : t;
+    const float *read = N->output.kind < EIGHTS ? t : rounded(rows, &N->output, t, more);
     const int64_t is_large = rows * N->output.n * N->output.k > LARGE;
 #pragma omp parallel for num_threads(threads) if (threads > 1 && is_large)
     for (int64_t part = 0; part < threads; part++)

@@ -18,11 +18,12 @@ from fairseq_rnnsearch.engine.parameters import Parameters
 SOURCE = Path(__file__).with_name("engine.c")
 _FUNCTIONS = {
     "panel_rows": (),
-    "group_size": (),
+    "numbers_of_word": (INTEGER,),
+    "has_bfloat16": (),
     "encode": (POINTER, *2 * (INTEGER,), *3 * (POINTER,), INTEGER, *2 * (POINTER,)),
     "step": (POINTER, POINTER),
 }
-_FLOATS, _BYTES, _PAIRS = range(3)  # kinds of matrices
+_FLOATS, _BYTES, _EIGHTS, _HALVES = range(4)  # kinds of matrices
 _COUNTS = ("threads", "sentences", "width", "source", "k", "is_first")
 _NUMBERS = ("n", "d", "source_m", "m", "l", "keys", "order", "pad", "eos", "unk")
 
@@ -67,12 +68,13 @@ class NativeNetwork:
 
     Args:
         parameters: the model's; float matrices are copied, others stay 8 bits wide.
-        round_inputs: also round what 8-bit matrices multiply to 8 bits.
+        compute_dtype: of products; "bfloat16" rounds both operands, "int8" those of matrices that
+            are stored in 8 bits.
     """
 
-    def __init__(self, parameters: Parameters, *, round_inputs: bool = False) -> None:
+    def __init__(self, parameters: Parameters, compute_dtype: str = "float32") -> None:
         self._c, self.parameters = library(), parameters
-        self._rounds = round_inputs
+        self._compute_dtype = compute_dtype
         self.has_alignment, self.words = parameters.has_alignment, parameters.words
         self._kept: list[NDArray] = []  # what C's pointers show
         e, d = "encoder.", "decoder."
@@ -142,22 +144,23 @@ class NativeNetwork:
 
     def _matrix(self, *names: str) -> _Matrix:
         """Arrange matrices as C's products take them."""
-        steps, scales = self.parameters.stored(*names)
-        kind, group = _FLOATS, 1
-        if scales is None:
-            steps = self.parameters.stacked(*names)
-        else:
-            kind = _PAIRS if self._rounds else _BYTES
-            group = self._c.group_size() if self._rounds else 1
-        (n, k), panel = steps.shape, self._c.panel_rows()
-        padded = np.zeros((-n % panel + n, -k % group + k), steps.dtype)
-        padded[:n, :k] = steps
-        panels = padded.reshape(-1, panel, padded.shape[1] // group, group).swapaxes(1, 2)
+        numbers, scales = self.parameters.stored(*names)
+        kind = _FLOATS if scales is None else _BYTES
+        if self._compute_dtype == "int8" and scales is not None:
+            kind = _EIGHTS
+        elif kind == _FLOATS or self._compute_dtype == "bfloat16":
+            numbers, scales = self.parameters.stacked(*names), None
+        if self._compute_dtype == "bfloat16":
+            kind, bits = _HALVES, numbers.view(np.uint32)
+            numbers = (bits + 0x7FFF + (bits >> 16 & 1) >> 16).astype(np.uint16)
+        (n, k), panel = numbers.shape, self._c.panel_rows()
+        of_word = self._c.numbers_of_word(kind)
+        padded = np.pad(numbers, ((0, -n % panel), (0, -k % of_word)))
+        panels = padded.reshape(-1, panel, padded.shape[1] // of_word, of_word).swapaxes(1, 2)
         scale = sums = None
         if scales is not None:
             scale = self._address(np.pad(scales.astype(np.float32), (0, -n % panel)))
-        if kind == _PAIRS:
-            of_rows = padded.sum(axis=1, dtype=np.int32) * (128 if group == 4 else 0)
+            of_rows = padded.sum(axis=1, dtype=np.int32) * (128 if of_word == 4 else 0)
             sums = self._address(of_rows)
         return _Matrix(n, k, kind, self._address(np.ascontiguousarray(panels)), scale, sums)
 

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.engine.choice import choose
-from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
+from fairseq_rnnsearch.engine.choice import DenseSteps
 from fairseq_rnnsearch.engine.parameters import Parameters
 
 
@@ -77,26 +76,14 @@ class NumpyNetwork:
         return states @ self.notes, mask, s_0
 
 
-class NumpySteps(Steps):
+class NumpySteps(DenseSteps):
     """See `interface.Steps`."""
 
     def __init__(self, network: NumpyNetwork, sources: Sequence[Sequence[int]]) -> None:
+        super().__init__(network.parameters)
         self._network = network
         self._notes, self._mask, self._after = network.encode(sources)
         self._alpha: NDArray | None = None
-
-    def best(
-        self,
-        words: Sequence[int] | None,
-        parents: Sequence[int] | None,
-        scores: Sequence[float],
-        k: int,
-        limits: Limits,
-    ) -> Best:
-        """See `interface.Steps`."""
-        given = words, parents, len(scores), limits.temperature
-        log_p, weights = self.log_probabilities(*given)
-        return choose(log_p, weights, scores, k, limits, self._network.parameters)
 
     def log_probabilities(
         self,
@@ -105,7 +92,7 @@ class NumpySteps(Steps):
         rows: int,
         temperature: float,
     ) -> tuple[NDArray, NDArray | None]:
-        """See `NativeSteps.log_probabilities`."""
+        """See `DenseSteps`."""
         own = list(range(rows) if parents is None else parents)
         self._before, self._alpha_before = self._after[own], self._alpha
         if self._alpha is not None:

@@ -48,22 +48,15 @@ def in_compute_dtype(method: Callable) -> Callable:
     return run
 
 
-def round_matrices(side: nn.Module) -> None:
-    """Round the matrices of products once, before translation.
+def prepare_to_translate(side: nn.Module) -> None:
+    """Let a side translate in float32 where bfloat16 is not faster.
 
-    Embeddings and vectors stay float32: they are not operands. A processor without instructions
-    for bfloat16 translates in float32, which is faster there, and more accurate. So does a GPU: its
-    products take less time than launching one operation, and rounding adds operations.
+    So it is on a processor without instructions for it, and on a GPU, whose products take less time
+    than launching one operation, and rounding adds operations.
     """
-    if side.compute_dtype != "bfloat16":
-        return
-    embedding = side.embedding.weight
-    if embedding.device.type != "cpu" or not _has_bfloat16():
+    on_cpu = side.embedding.weight.device.type == "cpu"
+    if side.compute_dtype == "bfloat16" and not (on_cpu and _has_bfloat16()):
         side.compute_dtype = "float32"
-        return
-    for parameter in side.parameters():
-        if parameter.dim() > 1 and parameter is not embedding:
-            parameter.data = parameter.data.to(torch.bfloat16)
 
 
 def _has_bfloat16() -> bool:

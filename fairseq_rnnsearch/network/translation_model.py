@@ -10,7 +10,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.network.decoder import Decoder
 from fairseq_rnnsearch.network.encoder import Encoder
-from fairseq_rnnsearch.network.precision import round_matrices
+from fairseq_rnnsearch.network.precision import prepare_to_translate
 from fairseq_rnnsearch.text.dictionary_file import file_of
 
 
@@ -112,14 +112,14 @@ class TranslationModel(nn.Module):
         return softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
 
     def compute_in(self, compute_dtype: str) -> None:
-        """Set the type of the operands of matrix products, before ``round_matrices``."""
+        """Set the type of the operands of matrix products, before ``prepare_to_translate``."""
         for side in (self.encoder, self.decoder):
             side.compute_dtype = compute_dtype
 
-    def round_matrices(self) -> None:
+    def prepare_to_translate(self) -> None:
         """Prepare for translation; the model does not train afterwards."""
         for side in (self.encoder, self.decoder):
-            round_matrices(side)
+            prepare_to_translate(side)
 
     def checked(self, state_dict: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """Return a checkpoint's parameters, after checking them.

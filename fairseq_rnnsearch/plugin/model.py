@@ -119,7 +119,7 @@ class RNNSearchModel(PatchesFairseq, TranslationModel, FairseqEncoderDecoderMode
         if cfg.generation.get("retain_dropout"):
             raise UserError("--retain-dropout: this model drops nothing out when it translates")
         super().prepare_for_inference_(cfg)
-        self.round_matrices()
+        self.prepare_to_translate()
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None) -> NamedTuple:
         """Load a checkpoint's parameters.

@@ -1,4 +1,4 @@
-"""The steps of a search by torch: on a GPU, in bfloat16, and with parts of a user's own."""
+"""The steps of a search by torch: on a GPU, and with parts of a user's own."""
 
 import math
 from collections.abc import Sequence
@@ -13,9 +13,6 @@ from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_rnnsearch.engine.choice import RUN
 from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
-
-# bytes of logits per block, to fit a CPU's caches
-LOGITS = 8_000_000
 
 
 class TorchSteps(Steps):
@@ -40,7 +37,6 @@ class TorchSteps(Steps):
         words = words.to(self._device)
         self._steps = [model.decoder.begin(model.encoder(words)) for model in models]
         self._symbols, self._kept = symbols, None
-        self._lprobs: Tensor | None = None
 
     def best(
         self,
@@ -69,21 +65,13 @@ class TorchSteps(Steps):
         dtype = torch.promote_types(features[0].dtype, torch.float32)
         allowed = sent[3].long() if any(word >= 0 for word in limits.only) else None
         forbids_end = sent[4].bool() if any(limits.no_end) else None
-        at_once, parts = sentences, []
-        if self._device.type == "cpu":
-            size = width * self._symbols.vocab_size * dtype.itemsize
-            at_once = max(1, LOGITS // size)
-        for start in range(0, sentences, at_once):
-            part = slice(start * width, min(start + at_once, sentences) * width)
-            lprobs = self._log_probabilities([t[part] for t in features], dtype, limits)
-            own = (one if one is None else one[part] for one in (allowed, forbids_end))
-            self._limit(lprobs, limits, part, *own)
-            lprobs.nan_to_num_(-math.inf, math.inf, -math.inf)
-            lprobs = lprobs.view(-1, width, lprobs.size(1))
-            totals = sent[2, part].to(dtype).view(-1, width)
-            values, chosen = best_words(lprobs, totals, k)
-            parts.append((values, chosen % lprobs.size(2), chosen // lprobs.size(2)))
-        return Best(*_read(*(torch.cat(part) for part in zip(*parts, strict=True))), weights)
+        lprobs = self._log_probabilities(features, dtype, limits)
+        self._limit(lprobs, limits, allowed, forbids_end)
+        lprobs.nan_to_num_(-math.inf, math.inf, -math.inf)
+        lprobs = lprobs.view(-1, width, lprobs.size(1))
+        values, chosen = best_words(lprobs, sent[2].to(dtype).view(-1, width), k)
+        found = values, chosen % lprobs.size(2), chosen // lprobs.size(2)
+        return Best(*_read(*found), weights)
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `engine.interface.Steps`."""
@@ -115,10 +103,7 @@ class TorchSteps(Steps):
     ) -> Tensor:
         """Return log p, ``(rows, words)``; for an ensemble, the log of the mean probability."""
         shape = len(features[0]), self._symbols.vocab_size
-        if self._lprobs is None or len(self._lprobs) < shape[0]:
-            self._lprobs = features[0].new_empty(shape, dtype=dtype)
-        lprobs = [self._lprobs[: shape[0]]]
-        lprobs += [t.new_empty(shape, dtype=dtype) for t in features[1:]]
+        lprobs = [t.new_empty(shape, dtype=dtype) for t in features]
         for steps, t, out in zip(self._steps, features, lprobs, strict=True):
             steps.log_probabilities(t, limits.temperature, out)
         if len(lprobs) == 1:
@@ -129,7 +114,6 @@ class TorchSteps(Steps):
         self,
         lprobs: Tensor,
         limits: Limits,
-        part: slice,
         allowed: Tensor | None,
         forbids_end: Tensor | None,
     ) -> None:
@@ -145,7 +129,7 @@ class TorchSteps(Steps):
         if forbids_end is not None:
             lprobs[:, symbols.eos].masked_fill_(forbids_end, -math.inf)
         if limits.forbidden is not None:
-            for row, words in enumerate(limits.forbidden[part]):
+            for row, words in enumerate(limits.forbidden):
                 lprobs[row, list(words)] = -math.inf
         if allowed is not None:
             scores = torch.where(is_given, scores, lprobs.gather(1, given))

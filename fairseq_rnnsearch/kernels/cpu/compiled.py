@@ -26,7 +26,6 @@ ARGUMENTS = {
     "align": (*5 * (INTEGER,), POINTER, *_MATRIX, *3 * (POINTER,)),
     "align_backward": (*4 * (INTEGER,), POINTER, *_MATRIX, *5 * (POINTER,), *_MATRIX, POINTER),
     "cost_of_words": (*3 * (INTEGER,), *2 * (POINTER,), *2 * (REAL,), *5 * (POINTER,)),
-    "log_softmax": (*3 * (INTEGER,), POINTER, REAL, POINTER),
 }
 FUNCTIONS = Functions(SOURCE, ARGUMENTS, TYPES)
 
@@ -190,15 +189,6 @@ class CompiledOperations(Operations):
         nll = nll.sum()
         cost = kept * nll
         return (cost + spread * all_symbols.sum() if label_smoothing else cost), nll
-
-    def log_softmax(self, logits: Tensor, temperature: float, out: Tensor) -> None:
-        B, symbols = shape = logits.shape
-        self._c.log_softmax(
-            self.parts, B, symbols,
-            _whole("log_softmax: logits", logits, self._operands, shape),
-            temperature,
-            _whole("log_softmax: out", out, self._exact, shape),
-        )  # fmt: skip
 
 
 def _whole(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:

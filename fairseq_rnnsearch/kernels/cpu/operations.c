@@ -307,26 +307,3 @@ void rdrop_cost(int64_t threads, int64_t sentences, int64_t target, int64_t symb
         }
     }
 }
-
-void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *logits,
-                 double temperature, real *out)
-{
-    const real scale = 1 / temperature;
-#pragma omp parallel for num_threads(threads) if (rows * symbols > SMALL)
-    for (int64_t i = 0; i < rows; i++) {
-        const stored *x = logits + i * symbols;
-        real *oi = out + i * symbols, most = -INFINITY, sum = 0;
-#pragma omp simd reduction(max : most)
-        for (int64_t k = 0; k < symbols; k++) {
-            real value = load(x[k]);
-            most = value > most ? value : most;
-        }
-#pragma omp simd reduction(+ : sum)
-        for (int64_t k = 0; k < symbols; k++)
-            sum += exponential(oi[k] = (load(x[k]) - most) * scale);
-        const real log_sum = log(sum);
-#pragma omp simd
-        for (int64_t k = 0; k < symbols; k++)
-            oi[k] -= log_sum;
-    }
-}

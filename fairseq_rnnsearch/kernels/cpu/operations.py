@@ -15,7 +15,6 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import log_softmax
 from fairseq_rnnsearch.kernels.derived import slices, smoothing
 
 # numbers per block: two megabytes in float32 fit the caches of two cores
@@ -226,8 +225,6 @@ class Operations:
                 d_bias[0] += p.sum(dim=0)
                 d_logits[rows] = p
         return cost, nll
-
-    log_softmax = staticmethod(log_softmax)
 
 
 def check_words(words: Tensor, symbols: int) -> None:

@@ -13,28 +13,9 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from fairseq_rnnsearch.kernels.cached import cached_by_weights
-
 ARRANGED = (torch.float32, torch.bfloat16)
 # numbers of a weight, times its uses: with fewer, arranging takes longer than it saves
 REPAID = 2**24
-
-
-def can_keep(weight: Tensor) -> bool:
-    """Return whether a weight's arrangement can be kept for other batches.
-
-    It cannot if gradients are wanted, or if autocast is yet to round it to another type.
-    """
-    lowered = torch.is_autocast_enabled("cpu") and weight.dtype != torch.bfloat16
-    return not (torch.is_grad_enabled() or lowered)
-
-
-def product(weight: Tensor) -> Callable[..., Tensor]:
-    """Return the function from x, ``(rows, in)``, and perhaps a bias to x W^T + b, gradient-free.
-
-    If W is in bfloat16, x is rounded to it; the result has x's type.
-    """
-    return cached_by_weights(_of_any_type, weight)
 
 
 def single_product(x: Tensor, weight: Tensor) -> Tensor:
@@ -74,11 +55,6 @@ def batch_product(weight: Tensor, uses: float = math.inf) -> Callable[..., Tenso
     if uses * weight.numel() < REPAID:
         return partial(_arranged, weight)
     return partial(_arranged, torch.ops.mkldnn._reorder_linear_weight(weight))
-
-
-def _of_any_type(weight: Tensor) -> Callable[..., Tensor]:
-    times_W, dtype = batch_product(weight), weight.dtype
-    return lambda x, bias=None: times_W(x.to(dtype), bias).to(x.dtype)
 
 
 def _plain(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
