@@ -159,11 +159,10 @@ def calls(dtype):
                            "d_v": some(PARTS, N), "d_query": operand(B, 2 * N)[:, :N]},
         "cost_of_words": {"logits": operand(B, V), "words": torch.tensor([0, 3, V - 1]),
                           "d_logits": operand(B, V), "d_bias": some(PARTS, V)},
-        "log_softmax": {"logits": operand(B, V), "out": some(B, V)},
     }  # fmt: skip
 
 
-OTHERS = {"cost_of_words": {"label_smoothing": 0.1}, "log_softmax": {"temperature": 0.5}}
+OTHERS = {"cost_of_words": {"label_smoothing": 0.1}}
 
 
 def apart(x):
@@ -265,19 +264,13 @@ def test_gates_and_proposed_states_are_exact_to_rounding(dtype, implementation):
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e2, -1e4, 1e6, -1e30])
-@pytest.mark.parametrize("temperature", [1.0, 0.7])
 @pytest.mark.parametrize("dtype", EXACT)
-def test_logits_of_any_size_keep_their_differences(dtype, temperature, offset, implementation):
+def test_logits_of_any_size_keep_their_differences(dtype, offset, implementation):
     torch.manual_seed(1)
     logits = (torch.randn(6, 50) * 3 + offset).to(dtype)
     words, ops = torch.arange(6), implementation(dtype)
     wide = logits.numpy().astype(np.longdouble)
     below = wide - wide.max(axis=1, keepdims=True)
-    scaled = below / temperature
-    out = torch.empty_like(logits)
-    ops.log_softmax(logits, temperature, out)
-    # a sum of 50 is rounded 49 times, in an order that depends on the width of the vectors
-    assert_exact(out, scaled - np.log(np.exp(scaled).sum(axis=1, keepdims=True)), units=25)
     lprobs = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
     nll = -lprobs[range(6), range(6)].sum()
     spread = 0.1 / 49

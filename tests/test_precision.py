@@ -18,7 +18,6 @@ from models import (
     adadelta,
     batch_of,
     build_model,
-    padded,
     random_model,
 )
 from omegaconf import OmegaConf
@@ -27,8 +26,6 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, Direction, SearchStart
-from fairseq_rnnsearch.kernels.cpu import packed_weights
-from fairseq_rnnsearch.network import precision
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     BiasedEmbedding,
@@ -260,33 +257,3 @@ def test_fairseqs_types_are_refused_in_one_line(name):
     cfg.model = {"_name": "rnnsearch", "compute_dtype": "float32"}
     with pytest.raises(UserError, match=message):
         ResumableTrainer(cfg, None, None, None)
-
-
-@pytest.mark.parametrize("name", [name for name in VARIANTS if "reference" not in name])
-@pytest.mark.parametrize("arranged", [True, False])
-@torch.no_grad()
-def test_steps_of_a_search_in_bfloat16(name, arranged, monkeypatch):
-    """Those of the fast kernels, with matrices that were rounded once, beside float32."""
-    monkeypatch.setattr(precision, "_has_bfloat16", lambda: True)
-    if not arranged:
-        monkeypatch.setattr(packed_weights, "_available", lambda dtype: False)
-    plain = moderate_model(**VARIANTS[name]).eval()
-    lowered = copied(plain, "bfloat16")
-    lowered.prepare_for_inference_(GENERATION)
-    source, rows = padded(SOURCES), torch.tensor([0, 1, 2, 3])
-    found = {}
-    for model in (plain, lowered):
-        steps = model.decoder.begin(model.encoder(source, None))
-        scores = []
-        for words in ([0, 0, 0, 0], [4, 6, 5, 12], [8, 7, 9, 3]):
-            t, alpha = steps.step(torch.tensor(words))
-            assert t.dtype == torch.float32
-            scores.append(torch.empty(len(t), len(model.decoder.output.weight)))
-            steps.log_probabilities(t, 1, scores[-1])
-            sharper = torch.empty_like(scores[-1])
-            steps.log_probabilities(t, 0.5, sharper)
-            assert_close(sharper, torch.log_softmax(scores[-1] / 0.5, dim=1))
-            assert alpha is None or alpha.sum(1).sub(1).abs().max() < 1e-6
-            steps.select(rows)
-        found[model.decoder.compute_dtype] = torch.stack(scores)
-    assert 0 < relative_error(found["bfloat16"], found["float32"]) < TOLERANCE
