@@ -21,11 +21,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairseq_rnnsearch.checks import LoadedDtype
-from fairseq_rnnsearch.commands.engine_networks import EngineNetworks
 from fairseq_rnnsearch.commands.translation import one_at_a_time
 from fairseq_rnnsearch.commands.translator import Translator
+from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks, network_of
 from fairseq_rnnsearch.decoding.length_limit import largest
-from fairseq_rnnsearch.decoding.networks import Networks
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import LoadedModels, ModelFolder, read_folder
@@ -35,6 +34,8 @@ from fairseq_rnnsearch.text.tokenizers import Tokenizer
 
 if TYPE_CHECKING:
     import torch
+
+    from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
 
 
 def load(
@@ -87,7 +88,16 @@ def load(
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(path.is_dir() for path in found):
         folders = _read_folders(found, names, changes, texts)
-        trained, networks = _as_networks(folders, device, compute_dtype)
+        first, limits = folders[0], [folder.config.length_limit for folder in folders]
+        trained = LoadedModels(
+            [],
+            first.dictionaries,
+            first.config.languages,
+            first.path,
+            first.config.left_pad_source,
+            largest(*limits),
+        )
+        networks = _as_networks(folders, trained, device, compute_dtype)
     elif compute_dtype == "int8":
         raise UserError("compute_dtype int8: only for a folder of rnnsearch-export --weights int8")
     else:
@@ -148,26 +158,30 @@ def _read_folders(
 
 
 def _as_networks(
-    folders: Sequence[ModelFolder], device: "str | torch.device", compute_dtype: LoadedDtype | None
-) -> tuple[LoadedModels, Networks]:
-    """Return what the folders share, and their models: in the engine, or as modules of torch."""
-    first, limits = folders[0], [folder.config.length_limit for folder in folders]
-    about = first.dictionaries, first.config.languages, first.path, first.config.left_pad_source
+    folders: Sequence[ModelFolder],
+    trained: LoadedModels,
+    device: "str | torch.device",
+    compute_dtype: LoadedDtype | None,
+) -> "EngineNetworks | TorchNetworks":
+    """Return the models of folders: in the engine, or as modules of torch."""
+
+    def as_modules() -> "TorchNetworks":
+        models = [folder.model for folder in folders]
+        for model in models:
+            model.to(device)  # move first: rounding depends on the device
+            model.compute_in("float32" if compute_dtype in (None, "int8") else compute_dtype)
+            model.prepare_to_translate()
+        return _as_modules(trained._replace(models=models))
+
     if str(device) == "cpu" and compute_dtype != "tf32":
-        engine = EngineNetworks(folders, compute_dtype or "float32")
-        return LoadedModels([], *about, largest(*limits)), engine
+        networks = [network_of(one.parameters, compute_dtype or "float32") for one in folders]
+        return EngineNetworks(networks, as_modules)
     if compute_dtype == "int8":
         raise UserError(f"compute_dtype int8: on a CPU only, not on {device}")
-    models = [folder.model for folder in folders]
-    for model in models:
-        model.to(device)  # move first: rounding depends on the device
-        model.compute_in(compute_dtype or "float32")
-        model.prepare_to_translate()
-    trained = LoadedModels(models, *about, largest(*limits))
-    return trained, _as_modules(trained)
+    return as_modules()
 
 
-def _as_modules(trained: LoadedModels) -> Networks:
+def _as_modules(trained: LoadedModels) -> "TorchNetworks":
     from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
 
     left = trained.left_pad_source

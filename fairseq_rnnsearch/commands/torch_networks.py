@@ -1,6 +1,5 @@
 """Models that are modules of torch, on any device: ours, fairseq's or a user's own."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,18 +8,18 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._pytree import tree_map_only
 
-from fairseq_rnnsearch.decoding.batches import batch_of, naming_the_batch
+from fairseq_rnnsearch.decoding.batches import batch_of
 from fairseq_rnnsearch.decoding.decode import decode, has_alignment
-from fairseq_rnnsearch.decoding.engine_networks import attribution, options_of, scored, searched
+from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks, Sentences, searched
 from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.module_steps import begin_of, networks_of
-from fairseq_rnnsearch.decoding.networks import SearchSettings, Sentences
+from fairseq_rnnsearch.decoding.search import Options
 from fairseq_rnnsearch.decoding.search.scorer import Scorer
 from fairseq_rnnsearch.network import Decoder
 
 
 class TorchNetworks:
-    """See ``decoding.networks.Networks``; calls share the models unchanged."""
+    """As `EngineNetworks`; calls share the models unchanged."""
 
     def __init__(
         self,
@@ -44,26 +43,24 @@ class TorchNetworks:
         return sum(values.numel() for model in self.models for values in model.parameters())
 
     @torch.inference_mode()
-    def search(self, settings: SearchSettings, sources: Sentences) -> list[list[Hypothesis]]:
+    def search(
+        self, options: Options, by_authors: bool, sources: Sentences
+    ) -> list[list[Hypothesis]]:
         if not all(isinstance(model.decoder, Decoder) for model in self.models):
-            return self._decoded(self._fairseq_generator(settings), sources)
-        options = options_of(settings, self._dictionary)
-        begin = begin_of(self.models, self._pad, options)
-        longest = max(map(len, sources))
-        sample = {"net_input": {"src_tokens": torch.empty(len(sources), longest, device="meta")}}
-        with naming_the_batch(sample):
-            return searched(settings, options, begin, sources, self.has_alignment)
+            return self._decoded(self._fairseq_generator(options, by_authors), sources)
+        begins = begin_of(self.models, self._pad, options)
+        return searched(options, by_authors, begins, sources, self.has_alignment)
 
     def score(self, sources: Sentences, targets: Sentences, posterior: bool) -> list[Hypothesis]:
         if networks := networks_of(self.models):
-            return scored(networks, sources, targets, posterior)
+            return EngineNetworks(networks).score(sources, targets, posterior)
         scorer = Scorer(self._dictionary, posterior=posterior)
         return [best for (best,) in self._decoded(scorer, sources, targets)]
 
     @torch.inference_mode()
     def attribution(self, sources: Sentences, targets: Sentences) -> list[NDArray[np.floating]]:
         if networks := networks_of(self.models):
-            return attribution(networks, sources, targets)
+            return EngineNetworks(networks).attribution(sources, targets)
         sample = self._batch(sources, targets)
         words, target = sample["net_input"]["src_tokens"], sample["target"]
         previous = sample["net_input"]["prev_output_tokens"]
@@ -80,23 +77,17 @@ class TorchNetworks:
             found[number] = effects[row, : len(targets[number]), is_source[row]].numpy()
         return [found[number] for number in range(len(sources))]
 
-    def _fairseq_generator(self, settings: SearchSettings) -> Any:
+    def _fairseq_generator(self, options: Options, by_authors: bool) -> Any:
         """Return a search of fairseq's, for its models, which offer no steps."""
         from fairseq_rnnsearch.plugin.generators import (
             AuthorsSequenceGenerator,
             StepwiseGenerator,
         )
 
-        search = AuthorsSequenceGenerator if settings.authors_search else StepwiseGenerator
-        return search(
-            self.models,
-            self._dictionary,
-            beam_size=settings.beam,
-            len_penalty=settings.lenpen,
-            unk_penalty=math.inf if settings.forbid_unk else 0,
-            max_len_a=settings.length_limit.ratio,
-            max_len_b=settings.length_limit.margin,
-        )
+        search = AuthorsSequenceGenerator if by_authors else StepwiseGenerator
+        names = ("beam_size", "len_penalty", "unk_penalty", "max_len_a", "max_len_b")
+        chosen = {name: getattr(options, name) for name in names}
+        return search(self.models, self._dictionary, **chosen)
 
     @torch.inference_mode()
     def _decoded(

@@ -59,24 +59,22 @@ class Translation:
     unknown: tuple[str, ...] = field(default_factory=tuple)
 
     @classmethod
-    def begun(cls, known: dict[str, Any], make: dict[str, Callable[[], dict]]) -> "Translation":
+    def begun(cls, known: dict[str, Any], make: Callable[[], dict[str, Any]]) -> "Translation":
         """Return a translation with the known attributes.
 
         Args:
-            make: for each other attribute a function, called when it is first asked for, which
-                returns it and maybe others.
+            make: returns the others; called when one of them is first asked for.
         """
         translation = cls.__new__(cls)
         vars(translation).update(known, _make=make)
         return translation
 
     def __getattr__(self, name: str) -> Any:
-        """Make an attribute that has not been asked for before."""
-        make = vars(self).get("_make", {}).get(name)
-        if make is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        vars(self).update(make())
-        return vars(self)[name]
+        """Make the attributes that have not been asked for before."""
+        if name in self.__dataclass_fields__ and "_make" in vars(self):
+            vars(self).update(self._make())
+            return vars(self)[name]
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
         """Return all attributes, for pickles and copies."""

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from fairseq_rnnsearch.checks import LARGEST_LENPEN, Pieces, ScoringOptions, SearchOptions
 from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
+from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks
 from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
-from fairseq_rnnsearch.decoding.networks import Networks, SearchSettings
+from fairseq_rnnsearch.decoding.search import Options
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.text.coverage import (
     UNKNOWN,
@@ -34,10 +35,9 @@ from fairseq_rnnsearch.text.plain_text import PlainText, sentences_in
 if TYPE_CHECKING:
     from torch import nn
 
-logger = logging.getLogger(__name__)
+    from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
 
-# what a translation has beside its texts and its score
-_DETAILS = ("source_tokens", "tokens", "alignment", "probabilities", "unknown")
+logger = logging.getLogger(__name__)
 
 
 class Translator:
@@ -53,7 +53,7 @@ class Translator:
 
     def __init__(
         self,
-        networks: "Networks | Sequence[nn.Module]",
+        networks: "EngineNetworks | TorchNetworks | Sequence[nn.Module]",
         source_dictionary: Any,
         target_dictionary: Any,
         source_text: PlainText,
@@ -66,7 +66,7 @@ class Translator:
             from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
 
             networks = TorchNetworks(networks, source_dictionary, target_dictionary)
-        self.networks: Networks = networks
+        self.networks = networks
         self.source_dictionary = source_dictionary
         self.target_dictionary = target_dictionary
         self.source_text = source_text.read_with(source_dictionary.symbols)
@@ -85,7 +85,12 @@ class Translator:
 
     @property
     def models(self) -> "Sequence[nn.Module]":
-        """The model, or the models of an ensemble, as modules of torch."""
+        """The model, or the models of an ensemble, as modules of torch.
+
+        Whoever gets them may change them: from then on they compute.
+        """
+        if isinstance(self.networks, EngineNetworks):
+            self.networks = self.networks.as_modules()
         return self.networks.models
 
     @property
@@ -167,11 +172,19 @@ class Translator:
         is_one, lines = isinstance(sentences, str), _listed(sentences)
         split = [sentences_in(line) if split_sentences else [line] for line in lines]
         sentences = [sentence for line in split for sentence in line]
-        settings = SearchSettings(beam, lenpen, forbid_unk, authors_search, self.length_limit)
+        options = Options.for_dictionary(
+            self.target_dictionary,
+            beam,
+            len_penalty=lenpen,
+            unk_penalty=math.inf if forbid_unk else 0.0,
+            max_len_a=self.length_limit.ratio,
+            max_len_b=self.length_limit.margin,
+        )
+        search = partial(self.networks.search, options, authors_search)
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
         self._counter.count(sources, [])
         numbers = [numbers_of(self.source_dictionary, tokens) for tokens in sources]
-        beams = self._run(partial(self.networks.search, settings), batch_size, numbers)
+        beams = self._run(search, batch_size, numbers)
         best = [beam[0].words for beam in beams]
         effects = self._effects(attribution, batch_size, numbers, best)
         in_words = self._in_words(pieces, replace_unk)
@@ -307,12 +320,8 @@ class _InWords(NamedTuple):
         tokens = [self.dictionary[word] for word in best.words if word != eos]
         if self.replaces_unknown and UNKNOWN in tokens:
             tokens = _without_unknown(tokens, source_tokens, best.weights)
-
-        def make_others() -> dict[str, Any]:
-            return {"others": tuple(self.translated(source, source_tokens, [x]) for x in others)}
-
         sides = source, self.text.text(tokens), source_tokens, tokens
-        return self.translation(*sides, best, effects, make_others, is_cut)
+        return self.translation(*sides, best, effects, others, is_cut)
 
     def translation(
         self,
@@ -322,15 +331,18 @@ class _InWords(NamedTuple):
         tokens: list[str],
         hypothesis: Hypothesis,
         effects: NDArray[np.floating] | None,
-        make_others: Callable[[], dict] = lambda: {"others": ()},
+        others: Sequence[Hypothesis] = (),
         is_cut: bool = False,
     ) -> Translation:
         """Return a hypothesis with both its sides."""
+
+        def make_details() -> dict[str, Any]:
+            each = tuple(self.translated(source, source_tokens, [one]) for one in others)
+            return self._details(source_tokens, tokens, hypothesis, effects) | {"others": each}
+
         score = hypothesis.score / math.log(2)
         known = {"source": source, "text": text, "score": score, "is_cut": is_cut}
-        make_details = partial(self._details, source_tokens, tokens, hypothesis, effects)
-        make = dict.fromkeys(_DETAILS, make_details)
-        return Translation.begun(known, make | {"others": make_others})
+        return Translation.begun(known, make_details)
 
     def _details(
         self,
@@ -339,7 +351,7 @@ class _InWords(NamedTuple):
         hypothesis: Hypothesis,
         effects: NDArray[np.floating] | None,
     ) -> dict[str, Any]:
-        """Return the attributes of a translation that are in `_DETAILS`."""
+        """Return what a translation has beside its texts, its score and the others."""
         from fairseq_rnnsearch.figures.alignment import END, Alignment, merged_words
 
         _, score, log_p, weights = hypothesis
@@ -355,10 +367,13 @@ class _InWords(NamedTuple):
         if self.merges:
             words = [merged_words(side)[0] for side in words]
             alignment = alignment.merge_pieces()
-        unknown = unknown_words(source_tokens, self.vocabularies[0])
-        shown = None if weights is None else alignment
-        values = *words, shown, alignment.probabilities, unknown
-        return dict(zip(_DETAILS, values, strict=True))
+        return {
+            "source_tokens": words[0],
+            "tokens": words[1],
+            "alignment": None if weights is None else alignment,
+            "probabilities": alignment.probabilities,
+            "unknown": unknown_words(source_tokens, self.vocabularies[0]),
+        }
 
 
 def _without_unknown(

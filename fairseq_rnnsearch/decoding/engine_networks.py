@@ -1,27 +1,28 @@
 """Searching, scoring and attribution by the engine, for a batch of sentences in any order."""
 
-import math
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
-from fairseq_rnnsearch.decoding.networks import SearchSettings, Sentences
 from fairseq_rnnsearch.decoding.search import Options, authors_search, search
-from fairseq_rnnsearch.decoding.search.beam_search import NO_NUMBERS, Begin
+from fairseq_rnnsearch.decoding.search.beam_search import NO_NUMBERS, NO_POSTERIOR, Begin
 from fairseq_rnnsearch.engine.ensemble import EnsembleSteps
 from fairseq_rnnsearch.engine.interface import Limits, Steps
 from fairseq_rnnsearch.engine.native import NativeNetwork, library
 from fairseq_rnnsearch.engine.numpy_network import NumpyNetwork
 from fairseq_rnnsearch.engine.parameters import Parameters
+from fairseq_rnnsearch.engine.shapes import SCALE
 from fairseq_rnnsearch.errors import UserError
 
 Network = NativeNetwork | NumpyNetwork
+Sentences = Sequence[Sequence[int]]  # numbers of words, the end symbol last
 
 
 def threads() -> int:
@@ -52,31 +53,89 @@ def begin(networks: Sequence[Network], sources: Sentences, width: int) -> Steps:
     return steps[0] if len(steps) == 1 else EnsembleSteps(steps, networks[0].parameters)
 
 
-def options_of(settings: SearchSettings, dictionary: Any) -> Options:
-    """Return a search's options, with the numbers of the target's dictionary."""
-    return Options.for_dictionary(
-        dictionary,
-        settings.beam,
-        len_penalty=settings.lenpen,
-        unk_penalty=math.inf if settings.forbid_unk else 0.0,
-        max_len_a=settings.length_limit.ratio,
-        max_len_b=settings.length_limit.margin,
-    )
+class EngineNetworks:
+    """A model, or the models of an ensemble, as a ``Translator`` asks them: one batch at a time.
+
+    Args:
+        as_modules: returns them as modules of torch (``commands.torch_networks``).
+
+    Attributes:
+        has_alignment: whether one of them has attention.
+    """
+
+    def __init__(
+        self, networks: Sequence[Network], as_modules: Callable[[], Any] | None = None
+    ) -> None:
+        self._networks, self.as_modules = networks, as_modules
+        self.has_alignment = any(network.has_alignment for network in networks)
+
+    def parameters(self) -> int:
+        """Return how many numbers the models have."""
+        return sum(
+            array.size
+            for network in self._networks
+            for name, array in network.parameters.arrays.items()
+            if not name.endswith(SCALE)
+        )
+
+    def search(
+        self, options: Options, by_authors: bool, sources: Sentences
+    ) -> list[list[Hypothesis]]:
+        """Return each sentence's hypotheses, best first."""
+        begins = partial(begin, self._networks)
+        return searched(options, by_authors, begins, sources, self.has_alignment)
+
+    def score(self, sources: Sentences, targets: Sentences, posterior: bool) -> list[Hypothesis]:
+        """Return the given translations as hypotheses.
+
+        Args:
+            posterior: whether the weights are those of ``network.forced_scoring.posterior``.
+        """
+        networks = self._networks
+        if posterior and not all(network.has_alignment for network in networks):
+            raise UserError(NO_POSTERIOR)
+        log_p, weights = zip(
+            *(_scored(network, sources, targets, posterior) for network in networks), strict=True
+        )
+        known = [one for one in weights if one[0] is not None]
+        hypotheses = []
+        for i, target in enumerate(targets):
+            of_words = np.logaddexp.reduce([one[i] for one in log_p]) - np.log(len(networks))
+            if np.isnan(of_words).any():
+                raise UserError(NO_NUMBERS)
+            mean = sum(one[i] for one in known) / len(known) if known else None
+            score = float(of_words.sum()) / len(target)
+            hypotheses.append(Hypothesis([*target], score, of_words, mean))
+        return hypotheses
+
+    def attribution(self, sources: Sentences, targets: Sentences) -> list[NDArray[np.floating]]:
+        """Return how far each word's log p falls without each source position.
+
+        See ``network.forced_scoring.leave_one_out``; ``(words, source positions)``.
+        """
+        log_p = [
+            _forced(network, sources, targets, _without_each, all_along=True)[2]
+            for network in self._networks
+        ]
+        # up to a constant the logarithm of the models' mean
+        means = [np.logaddexp.reduce(of_models) for of_models in zip(*log_p, strict=True)]
+        return [mean[:, :1] - mean[:, 1:] for mean in means]
 
 
 def searched(
-    settings: SearchSettings, options: Options, begin: Begin, sources: Sentences, attends: bool
+    options: Options, by_authors: bool, begins: Begin, sources: Sentences, attends: bool
 ) -> list[list[Hypothesis]]:
     """Return each sentence's hypotheses, best first; no words give an empty translation.
 
     Args:
+        by_authors: whether to search as the authors did.
         attends: whether there are alignment weights.
     """
-    run = authors_search if settings.authors_search else search
+    run = authors_search if by_authors else search
     ones = np.ones((1, 1), np.float32) if attends else None
     beams = [[Hypothesis([options.eos], 0.0, np.zeros(1), ones)] for _ in sources]
     if order := [number for number in _longest_first(sources) if len(sources[number]) > 1]:
-        found = run(options, begin, [sources[number] for number in order])
+        found = run(options, begins, [sources[number] for number in order])
         for number, beam in zip(order, found, strict=True):
             beams[number] = [*map(_with_rows_of_one, beam)]
     return beams
@@ -89,67 +148,19 @@ def _with_rows_of_one(found: Hypothesis) -> Hypothesis:
     return found._replace(weights=found.weights / found.weights.sum(axis=1, keepdims=True))
 
 
-def scored(
-    networks: Sequence[Network], sources: Sentences, targets: Sentences, posterior: bool
-) -> list[Hypothesis]:
-    """Return given translations as hypotheses; see ``Networks.score``."""
-    if posterior and not all(network.has_alignment for network in networks):
-        raise UserError(
-            "posterior: the model has only the weights with which it attends before it "
-            "knows the word; RNNsearch has those given the word too"
-        )
-    log_p, weights = zip(
-        *(_scored(network, sources, targets, posterior) for network in networks), strict=True
-    )
-    known = [one for one in weights if one[0] is not None]
-    hypotheses = []
-    for i, target in enumerate(targets):
-        of_words = np.logaddexp.reduce([one[i] for one in log_p]) - np.log(len(networks))
-        if np.isnan(of_words).any():
-            raise UserError(NO_NUMBERS)
-        mean = sum(one[i] for one in known) / len(known) if known else None
-        score = float(of_words.sum()) / len(target)
-        hypotheses.append(Hypothesis([*target], score, of_words, mean))
-    return hypotheses
-
-
-def attribution(
-    networks: Sequence[Network], sources: Sentences, targets: Sentences
-) -> list[NDArray[np.floating]]:
-    """Return how far each word's log p falls without each source position.
-
-    See ``Networks.attribution`` and ``network.forced_scoring.leave_one_out``.
-    """
-
-    def without_each(alpha: NDArray) -> NDArray:
-        tiny = np.finfo(np.float32).tiny
-        left = np.maximum(alpha, tiny) * (1 - np.eye(len(alpha) + 1, len(alpha), -1))
-        return left / np.maximum(left.sum(axis=1, keepdims=True), tiny)
-
-    log_p = [
-        _forced(network, sources, targets, without_each, all_along=True).reread
-        for network in networks
-    ]
-    effects = []
-    for of_models in zip(*log_p, strict=True):
-        mean = np.logaddexp.reduce(of_models)  # up to a constant the logarithm of the mean
-        effects.append(mean[:, :1] - mean[:, 1:])
-    return effects
-
-
 def _longest_first(sentences: Sentences) -> list[int]:
     return sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
 
 
-class _Forced(NamedTuple):
-    """Given words of each sentence: log p, ``(words,)``, and weights, ``(words, source)``.
+def _without_each(alpha: NDArray) -> NDArray:
+    """Return weights with all positions, and without each; rows sum to one."""
+    tiny = np.finfo(np.float32).tiny
+    left = np.maximum(alpha, tiny) * (1 - np.eye(len(alpha) + 1, len(alpha), -1))
+    return left / np.maximum(left.sum(axis=1, keepdims=True), tiny)
 
-    ``reread`` has log p with other weights, ``(words, alternatives)``.
-    """
 
-    log_p: list[NDArray]
-    weights: list[NDArray | None]
-    reread: list[NDArray]
+def _each_alone(alpha: NDArray) -> NDArray:
+    return np.eye(len(alpha))
 
 
 def _scored(
@@ -158,11 +169,7 @@ def _scored(
     """Return log p of each sentence's words, and weights, ``(words, source)``, or None."""
     if not posterior:
         return _forced(network, sources, targets)[:2]
-
-    def each_alone(alpha: NDArray) -> NDArray:
-        return np.eye(len(alpha))
-
-    log_p, weights, of_positions = _forced(network, sources, targets, each_alone)
+    log_p, weights, of_positions = _forced(network, sources, targets, _each_alone)
     with np.errstate(divide="ignore"):
         logs = [np.log(a) + p for a, p in zip(weights, of_positions, strict=True)]
     exps = [np.exp(one - one.max(axis=1, keepdims=True)) for one in logs]
@@ -176,50 +183,43 @@ def _forced(
     alternatives: Callable[[NDArray], NDArray] | None = None,
     *,
     all_along: bool = False,
-) -> _Forced:
+) -> tuple[list[NDArray], list[NDArray | None], list[NDArray]]:
     """Let a network read given words, one after another.
 
     Args:
         alternatives: returns other weights for a row of weights, ``(alternatives, source)``.
         all_along: see `NativeSteps.reread`.
+
+    Returns:
+        Of each sentence log p of its words, ``(words,)``; weights, ``(words, source)``, or None;
+        and log p with the other weights, ``(words, alternatives)``.
     """
     order = _longest_first(sources)
     steps = network.steps([sources[number] for number in order], 1, threads())
-    found = _Forced(*([[] for _ in sources] for _ in range(3)))
-    words = parents = None
+    log_p, weights, rereads = ([[] for _ in sources] for _ in range(3))
     for t in range(max(map(len, targets))):
-        alive = [number for number in order if t < len(targets[number])]
-        if len(alive) < len(order):
-            parents = [order.index(number) for number in alive]
-            steps.keep(parents)
-            order = alive
-        elif t:
-            parents = list(range(len(order)))
-        if t:
-            words = [targets[number][t - 1] for number in order]
+        rows = [row for row, number in enumerate(order) if t < len(targets[number])]
+        if len(rows) < len(order):
+            steps.keep(rows)
+            order = [order[row] for row in rows]
+        before = ([targets[number][t - 1] for number in order], rows) if t else (None, None)
         given = [targets[number][t] for number in order]
-        best = steps.best(
-            words, parents, [0.0] * len(order), 1, Limits(given, [False] * len(order))
-        )
-        others, rows, of_rows = [], [], []
+        limits = Limits(given, [False] * len(order))
+        best = steps.best(*before, [0.0] * len(order), 1, limits)
         for row, number in enumerate(order):
-            found.log_p[number].append(best.scores[row][0])
-            alpha = None
+            log_p[number].append(best.scores[row][0])
             if best.weights is not None:
-                alpha = best.weights[row, : len(sources[number])]
-            found.weights[number].append(alpha)
-            if alternatives is not None:
-                other = alternatives(alpha)
-                others.append(np.pad(other, ((0, 0), (0, best.weights.shape[1] - len(alpha)))))
-                rows += [row] * len(other)
-                of_rows += [given[row]] * len(other)
+                weights[number].append(best.weights[row, : len(sources[number])])
         if alternatives is not None:
-            together = np.concatenate(others)
-            reread = iter(steps.reread(together, rows, of_rows, all_along=all_along))
-            for number, other in zip(order, others, strict=True):
-                found.reread[number].append(list(islice(reread, len(other))))
-    stacked = (
-        [np.array(one) for one in found.log_p],
-        [None if one[0] is None else np.stack(one) for one in found.weights],
+            others = [alternatives(weights[number][-1]) for number in order]
+            counts, width = [*map(len, others)], best.weights.shape[1]
+            wide = [np.pad(one, ((0, 0), (0, width - one.shape[1]))) for one in others]
+            of_rows = [np.repeat(one, counts).tolist() for one in (range(len(order)), given)]
+            found = iter(steps.reread(np.concatenate(wide), *of_rows, all_along=all_along))
+            for number, count in zip(order, counts, strict=True):
+                rereads[number].append(list(islice(found, count)))
+    return (
+        [np.array(one) for one in log_p],
+        [np.stack(one) if one else None for one in weights],
+        [np.array(one) for one in rereads],
     )
-    return _Forced(*stacked, [np.array(one) for one in found.reread])

@@ -12,7 +12,7 @@ import torch
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.folder import quantised
-from fairseq_rnnsearch.network.translation_model import TranslationModel, custom_module
+from fairseq_rnnsearch.network.translation_model import custom_module
 
 
 def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
@@ -34,11 +34,6 @@ def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
 
 
 def _options(model: torch.nn.Module) -> dict[str, str]:
-    if not isinstance(model, TranslationModel):
-        raise UserError(
-            f"the checkpoint holds a {type(model).__name__}; the page computes RNNsearch and "
-            "RNNencdec (--arch rnnsearch_50 and its kin)"
-        )
     if part := custom_module(model):
         raise UserError(
             f"the checkpoint holds a model with a custom module ({part}); the page computes "

@@ -44,11 +44,6 @@ def to_folder(
         trained = read_models([str(found)], changes, "cpu", "float32", user_dir)
         [model], dictionaries = trained.models, trained.dictionaries
         cfg, folder = trained.options, trained.data
-        if not isinstance(model, TranslationModel):
-            raise UserError(
-                f"the checkpoint holds a {type(model).__name__}; a folder takes RNNsearch and "
-                "RNNencdec (--arch rnnsearch_50 and its kin)"
-            )
         add_younger_options(cfg)
         _refuse_other_parts(model, cfg, dictionaries)
         config = ModelConfig(

@@ -69,14 +69,14 @@ class ModelFolder:
     """A folder that has been read, without torch.
 
     Attributes:
-        parameters: by name, float32; or int8, with the scale of each row under the name with
-            ``.scale`` behind it.
+        parameters: float32; or int8, with the scale of each row under the name with ``.scale``
+            behind it.
     """
 
     path: Path
     config: ModelConfig
     dictionaries: tuple[Dictionary, Dictionary]
-    parameters: dict[str, np.ndarray]
+    parameters: Parameters
 
     @cached_property
     def model(self) -> "TranslationModel":
@@ -88,23 +88,9 @@ class ModelFolder:
         options = ModelOptions(**self.config.options)
         with _together(self.path), torch.device("meta"):  # the values are there
             model = TranslationModel(*networks_of(options, *self.dictionaries))
-        values = {name: torch.from_numpy(self._float32(name)) for name in model.state_dict()}
+        values = {name: torch.from_numpy(self.parameters[name]) for name in model.state_dict()}
         model.load_state_dict(values, assign=True)
         return model.eval()
-
-    @property
-    def for_engine(self) -> Parameters:
-        """The parameters as the engine takes them."""
-        target = self.dictionaries[1]
-        symbols = target.pad(), target.eos(), target.unk()
-        order = self.config.options.get("decoder_order", "program")
-        return Parameters(self.parameters, order, *symbols)
-
-    def _float32(self, name: str) -> np.ndarray:
-        values = self.parameters[name]
-        if values.dtype == np.int8:
-            return values.astype(np.float32) * self.parameters[name + SCALE][:, None]
-        return values
 
 
 class LoadedModels(NamedTuple):
@@ -250,7 +236,8 @@ def read_folder(path: Path) -> ModelFolder:
     source, target = (read_dictionary(path / name) for name in dictionaries)
     with _together(path):
         shapes = shapes_of(len(source), len(target), **config.options)
-        parameters = _checked(current_names(load_file(path / PARAMETERS)), shapes)
+        arrays = _checked(current_names(load_file(path / PARAMETERS)), shapes)
+        parameters = Parameters(arrays, config.options.get("decoder_order", "program"))
     return ModelFolder(path, config, (source, target), parameters)
 
 

@@ -20,6 +20,10 @@ from fairseq_rnnsearch.errors import UserError
 
 Begin = Callable[[Sequence[Any], int], Steps]
 NO_NUMBERS = "the model's probabilities are not numbers, as of a training that has diverged"
+NO_POSTERIOR = (
+    "posterior: the model has only the weights with which it attends before it knows the word; "
+    "RNNsearch has those given the word too"
+)
 
 
 @dataclass

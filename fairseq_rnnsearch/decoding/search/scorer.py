@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.decoding.search.beam_search import NO_NUMBERS
+from fairseq_rnnsearch.decoding.search.beam_search import NO_NUMBERS, NO_POSTERIOR
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network import Decoder
 
@@ -35,10 +35,7 @@ class Scorer:
         given, target = sample["net_input"], sample["target"]
         if self._posterior:
             if not all(isinstance(x.decoder, Decoder) and x.decoder.has_alignment for x in models):
-                raise UserError(
-                    "posterior: the model has only the weights with which it attends before it "
-                    "knows the word; RNNsearch has those given the word too"
-                )
+                raise UserError(NO_POSTERIOR)
             given = given | {"posterior": True}
         scores, weights = zip(
             *(_scored(model, given, target, len(models) == 1) for model in models), strict=True
