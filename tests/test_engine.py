@@ -1,5 +1,6 @@
 """The engine in C and NumPy against the reference kernels, for every architecture."""
 
+import os
 import subprocess
 import sys
 from itertools import product
@@ -230,3 +231,23 @@ def test_a_parameter_of_another_shape_is_refused(name, shape):
     for changed in ({f"decoder.{name}": np.zeros(shape, np.float32)}, {"decoder.x": np.zeros(1)}):
         with pytest.raises(ValueError, match=next(iter(changed))):
             Parameters(arrays | changed, "program")
+
+
+@pytest.mark.slow
+def test_no_sanitizer_objects(tmp_path):
+    """C reads and writes only what is its own."""
+    cc = "gcc -fsanitize=address,undefined -fno-sanitize-recover=all"
+    libraries = [
+        subprocess.run(["gcc", f"-print-file-name=lib{name}.so"], capture_output=True, text=True)
+        for name in ("asan", "ubsan")
+    ]
+    paths = [run.stdout.strip() for run in libraries]
+    if not all(map(os.path.isabs, paths)):
+        pytest.skip("gcc has no sanitizers here")
+    environment = {"CC": cc, "HOME": str(tmp_path), "LD_PRELOAD": " ".join(paths)}
+    environment |= {"ASAN_OPTIONS": "detect_leaks=0"}  # of Python
+    tests = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-m", "not slow", __file__]
+    command = [sys.executable, *tests, "-k", "all_ways or given_words"]
+    run = subprocess.run(command, env=os.environ | environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert list(tmp_path.glob(".cache/fairseq_rnnsearch/engine-*.so"))
