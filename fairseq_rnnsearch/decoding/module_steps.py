@@ -51,6 +51,7 @@ def network_of(model: torch.nn.Module) -> Network | None:
         all(x.is_cpu for x in parameters)
         and not torch.is_autocast_enabled("cpu")
         and encoder.backend.name == decoder.backend.name == "fast"
+        and encoder.compute_dtype == decoder.compute_dtype
     )
     if not fits:
         return None

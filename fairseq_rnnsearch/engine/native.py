@@ -132,7 +132,7 @@ class NativeNetwork:
         rows, scales = self.parameters.stored(side + "embedding.weight")
         if scales is None:
             rows = self.parameters[side + "embedding.weight"]
-        scale = None if scales is None else self._address(scales)
+        scale = None if scales is None else self._address(np.asarray(scales, np.float32))
         bias = self.parameters[side + "embedding.bias"]
         return _Embedding(self._address(rows), scale, self._address(bias))
 
