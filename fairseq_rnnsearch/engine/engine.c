@@ -56,13 +56,17 @@ typedef struct {
 
 /* n, d: units of the encoder and decoder; source_m, m: sizes of the embeddings; l: maxout units;
    keys: n', or 0 for RNNencdec. notes = [C; C_o; U_a] read the annotations, word = [W; V_o] the
-   previous word, query = [W_a; U_o] the state. `backward` and `inner` may have n = 0. */
+   previous word, query = [W_a; U_o] the state. `backward` and `inner` may have n = 0. Products with
+   the first `kept` words are kept once they are known, as words come again. */
 typedef struct {
     int64_t n, d, source_m, m, l, keys, order, pad, eos, unk;
     embedding source, target;
     unit forward, backward;
     matrix initial, notes, word, gates, proposed, query, inner, output;
     const float *initial_bias, *word_bias, *energy, *output_bias;
+    int64_t kept;
+    float *of_words;
+    uint8_t *is_known;
 } network;
 
 int64_t panel_rows(void) { return PANEL; }
@@ -210,18 +214,25 @@ INLINE void tile_of_words(const int rows, const int kind, int64_t words, const u
     }
 }
 
-/* Each number of rows has code of its own. */
+static int64_t filled_up(int64_t count, int64_t by) { return (count + by - 1) / by * by; }
+
+/* Rows of a tile: 11 rows make 4, 4 and 3, which is faster than 5, 5 and 1. */
+static int64_t height(int64_t rows)
+{
+    const int64_t tiles = filled_up(rows, ROWS) / ROWS;
+    return filled_up(rows, tiles) / tiles;
+}
+
+/* Each height has code of its own. */
 #define BY_ROWS(tile, ...)                                                                         \
-    for (int64_t r = 0; r < rows; r += ROWS)                                                       \
-        switch (rows - r) {                                                                        \
+    for (int64_t r = 0, high = height(rows); r < rows; r += high)                                  \
+        switch (rows - r < high ? rows - r : high) {                                               \
         case 1: tile(1, __VA_ARGS__); break;                                                       \
         case 2: tile(2, __VA_ARGS__); break;                                                       \
         case 3: tile(3, __VA_ARGS__); break;                                                       \
         case 4: tile(4, __VA_ARGS__); break;                                                       \
         default: tile(ROWS, __VA_ARGS__);                                                          \
         }
-
-static int64_t filled_up(int64_t count, int64_t by) { return (count + by - 1) / by * by; }
 
 static int64_t words_of(const matrix *W)
 {
@@ -235,12 +246,13 @@ static int64_t rounded_size(int64_t rows, int64_t k)
     return rows + filled_up(rows, ROWS) * (k + 1) / 2;
 }
 
-/* Make words of x's rows: a scale for each row, then (rows / ROWS, words, ROWS). */
+/* Make words of x's rows: a scale for each row, then (tiles, words, ROWS). */
 static const float *rounded(int64_t rows, const matrix *W, const float *x, float *made)
 {
     const int64_t k = W->k, words = words_of(W), numbers = numbers_of_word(W->kind);
+    const int64_t high = height(rows);
     for (int64_t i = 0; i < rows; i++, x += k) {
-        uint32_t *own = (uint32_t *)(made + rows) + i / ROWS * ROWS * words + i % ROWS;
+        uint32_t *own = (uint32_t *)(made + rows) + i / high * ROWS * words + i % high;
         float most = 0;
 #pragma omp simd reduction(max : most)
         for (int64_t c = 0; c < k; c++)
@@ -277,10 +289,10 @@ static void panels_product(int64_t rows, const matrix *W, int64_t begin, int64_t
         const int8_t *of_words = (const int8_t *)W->panels + p * words * bytes * PANEL;
         const int64_t size = W->n - p * PANEL < PANEL ? W->n - p * PANEL : PANEL;
         if (W->kind == EIGHTS)
-            BY_ROWS(tile_of_words, EIGHTS, words, x_words + r * words, x + r, of_words, scale,
+            BY_ROWS(tile_of_words, EIGHTS, words, x_words + r / high * ROWS * words, x + r, of_words, scale,
                     W->sums + p * PANEL, size, out + r * out_row, out_row)
         if (W->kind == HALVES)
-            BY_ROWS(tile_of_words, HALVES, words, x_words + r * words, x, of_words, 0, 0, size,
+            BY_ROWS(tile_of_words, HALVES, words, x_words + r / high * ROWS * words, x, of_words, 0, 0, size,
                     out + r * out_row, out_row)
         for (int64_t c = 0; c < k && W->kind < EIGHTS; c += DEPTH) {
             const int64_t deep = k - c < DEPTH ? k - c : DEPTH, at = (p * k + c) * PANEL;
@@ -399,8 +411,9 @@ int64_t encode(const network *N, int64_t threads, int64_t sentences, const int32
     }
     if (!M.failed) {
         product(threads, sentences, &N->initial, h, s_0, more);
-        for (int64_t i = 0; i < sentences * N->d; i++)
-            s_0[i] = hyperbolic_tangent(s_0[i] + N->initial_bias[i % N->d]);
+        for (int64_t i = 0; i < sentences; i++)
+            for (int64_t c = 0; c < N->d; c++)
+                s_0[i * N->d + c] = hyperbolic_tangent(s_0[i * N->d + c] + N->initial_bias[c]);
         if (N->keys)
             product(threads, positions, &N->notes, states, notes, more);
         else
@@ -572,6 +585,36 @@ static void choose(const network *N, const search *q, int64_t sentence, int64_t 
     }
 }
 
+/* Make x's rows, [W e(y) + b, V_o e(y) + b] with the biases of all, of the previous words. Another
+   thread may make the same row of `of_words`, of the same numbers. */
+static void read_words(const network *N, const search *q, float *x, float *y, float *made,
+                       int32_t *anew, float *more)
+{
+    const int64_t columns = N->word.n;
+    int64_t count = 0;
+    for (int64_t i = 0; i < q->sentences * q->width; i++) {
+        const int64_t word = q->previous[i];
+        if (word < N->kept && __atomic_load_n(N->is_known + word, __ATOMIC_ACQUIRE)) {
+            memcpy(x + i * columns, N->of_words + word * columns, columns * sizeof *x);
+            continue;
+        }
+        embed(&N->target, N->m, word, y + count * N->m);
+        anew[count++] = i;
+    }
+    if (count)
+        product(q->threads, count, &N->word, y, made, more);
+    for (int64_t j = 0; j < count; j++) {
+        const int64_t word = q->previous[anew[j]];
+        float *own = x + anew[j] * columns;
+        for (int64_t c = 0; c < columns; c++)
+            own[c] = made[j * columns + c] + N->word_bias[c];
+        if (word < N->kept) {
+            memcpy(N->of_words + word * columns, own, columns * sizeof *own);
+            __atomic_store_n(N->is_known + word, 1, __ATOMIC_RELEASE);
+        }
+    }
+}
+
 /* Take one step: read the previous words, attend, and choose words. Return whether there was too
    little memory. */
 int64_t step(const network *N, const search *q)
@@ -585,7 +628,9 @@ int64_t step(const network *N, const search *q)
     float *x = need(&M, rows * columns), *s = need(&M, rows * d), *y = need(&M, rows * N->m);
     float *zr = need(&M, rows * 3 * d), *query = need(&M, rows * row), *t = need(&M, rows * l);
     float *before = need(&M, rows * T), *logits = need(&M, threads * rows * BLOCK);
-    float *made_t = need(&M, rows * inner), *more = need(&M, rounded_size(rows, deep));
+    float *made_x = need(&M, rows * columns), *made_t = need(&M, rows * inner);
+    int32_t *anew = need(&M, rows);
+    float *more = need(&M, rounded_size(rows, deep));
     found *of_rows = need(&M, threads * rows * sizeof(found) / sizeof(float));
     candidate *best = need(&M, 3 * (threads * rows * kept + q->sentences * q->k));
     if (M.failed)
@@ -593,18 +638,13 @@ int64_t step(const network *N, const search *q)
     for (int64_t i = 0; i < rows; i++) {
         const int64_t parent = q->parents ? q->parents[i] : i;
         memcpy(s + i * d, q->s_before + parent * d, d * sizeof *s);
-        if (q->is_first)
-            continue;
-        embed(&N->target, N->m, q->previous[i], y + i * N->m);
-        memcpy(before + i * T, q->alpha_before + parent * T, T * sizeof *before);
+        if (q->is_first) /* e(y_0) is zero, without the bias */
+            memcpy(x + i * columns, N->word_bias, columns * sizeof *x);
+        else
+            memcpy(before + i * T, q->alpha_before + parent * T, T * sizeof *before);
     }
-    if (q->is_first) /* e(y_0) is zero, without the bias */
-        memset(x, 0, rows * columns * sizeof *x);
-    else
-        product(threads, rows, &N->word, y, x, more);
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t c = 0; c < columns; c++)
-            x[i * columns + c] += N->word_bias[c];
+    if (!q->is_first)
+        read_words(N, q, x, y, made_x, anew, more);
     for (int64_t i = 0; i < rows && !N->keys; i++)
         q->alpha[i] = 1;
     if (!is_program) {

@@ -15,6 +15,7 @@ from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL, compiled
 from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
 from fairseq_rnnsearch.engine.parameters import Parameters
 
+WORD_BYTES = 64_000_000  # the most memory for kept products with words
 SOURCE = Path(__file__).with_name("engine.c")
 _FUNCTIONS = {
     "panel_rows": (),
@@ -49,6 +50,7 @@ class _Network(ctypes.Structure):
         *((name, _Matrix) for name in ("initial", "notes", "word", "gates", "proposed", "query",
                                        "inner", "output")),
         *((name, POINTER) for name in ("initial_bias", "word_bias", "energy", "output_bias")),
+        *(("kept", INTEGER), ("of_words", POINTER), ("is_known", POINTER)),
     ]  # fmt: skip
 
 
@@ -76,6 +78,7 @@ class NativeNetwork:
         self._c, self.parameters = library(), parameters
         self._compute_dtype = compute_dtype
         self.has_alignment, self.words = parameters.has_alignment, parameters.words
+        self.source_words = len(parameters.arrays["encoder.embedding.weight"])
         self._kept: list[NDArray] = []  # what C's pointers show
         e, d = "encoder.", "decoder."
         matrices = {
@@ -110,6 +113,10 @@ class NativeNetwork:
         network.m = len(parameters[d + "embedding.bias"])
         network.order = DECODER_ORDERS.index(parameters.order)
         network.pad, network.eos, network.unk = parameters.pad, parameters.eos, parameters.unk
+        # frequent words have small numbers; memory is taken when a row is written
+        network.kept = min(self.words, WORD_BYTES // word_bias.nbytes)
+        network.of_words = self._address(np.empty((network.kept, len(word_bias)), np.float32))
+        network.is_known = self._address(np.zeros(network.kept, np.uint8))
         self.at = ctypes.addressof(network)
 
     def steps(
@@ -181,26 +188,28 @@ class NativeSteps(Steps):
         length = array("i", map(len, sources))
         first = array("i", [0, *accumulate(length)][:-1])
         words = array("i", chain.from_iterable(sources))
+        _check_words(words, network.source_words)
         self._states = np.empty((2, sentences * width, described.d), np.float32)
-        before, after = map(_at, self._states)
+        before, after = map(_data, self._states)
         self._notes = np.empty(
             (len(words) if described.keys else sentences, described.notes.n), np.float32
         )
         failed = library.encode(
             *(network.at, threads, sentences, _at(length), _at(first), _at(words), len(words)),
-            *(_at(self._notes), after),
+            *(_data(self._notes), after),
         )
         if failed:
             raise MemoryError
         if not described.keys:  # a single annotation gets all the weight
             length, first = array("i", [1] * sentences), array("i", range(sentences))
         self._search = _Search(
-            threads=threads, source=max(length), notes=_at(self._notes),
+            threads=threads, source=max(length), notes=_data(self._notes),
             s_before=before, s_after=after, is_first=1,
         )  # fmt: skip
         self._of(length, first)
         self._words: Sequence[int] | None = None  # of the last step
         self._alpha = self._alpha_before = array("f")
+        self._found = [array("f")]
 
     def best(
         self,
@@ -215,9 +224,8 @@ class NativeSteps(Steps):
         count = len(limits.only) * k
         found = self._find(count)
         self._choose(self._search, scores, k, limits)
-        starts = range(0, count, k)
-        lists = ([part[i : i + k].tolist() for i in starts] for part in found)
-        return Best(*lists, self._weights())
+        starts, lists = range(0, count, k), [part.tolist() for part in found]
+        return Best(*([part[i : i + k] for i in starts] for part in lists), self._weights())
 
     def log_probabilities(
         self,
@@ -229,7 +237,7 @@ class NativeSteps(Steps):
         """Take a step; return log p of all words, ``(rows, words)``, and weights as `Best` has."""
         self._begin(words, parents, rows)
         log_p = np.empty((rows, self._network.words), np.float32)
-        self._search.log_p = _at(log_p)
+        self._search.log_p = _data(log_p)
         limits = Limits([-1] * rows, [False] * rows, temperature=temperature)
         self._choose(self._search, [0.0] * rows, 1, limits)
         self._search.log_p = None
@@ -258,10 +266,10 @@ class NativeSteps(Steps):
         after = np.empty((rows, self._states.shape[2]), np.float32)
         found = self._find(rows)
         search = _Search.from_buffer_copy(self._search)
-        search.sentences, search.width, search.s_after = rows, 1, _at(after)
+        search.sentences, search.width, search.s_after = rows, 1, _data(after)
         search.length, search.first, search.parents = _at(length), _at(first), _at(parents)
         search.previous = None if previous is None else _at(previous)
-        search.alpha, search.read_alpha = _at(along), _at(weights)
+        search.alpha, search.read_alpha = _data(along), _data(weights)
         self._choose(search, [0.0] * rows, 1, Limits(words, [False] * rows))
         return found[0].tolist()
 
@@ -287,15 +295,17 @@ class NativeSteps(Steps):
         search.alpha_before, search.alpha = _at(self._alpha_before), _at(self._alpha)
         search.width, search.is_first, self._words = rows // search.sentences, words is None, words
         if words is not None:
+            _check_words(words, self._network.words)
             self._given = array("i", words), array("i", parents)
             search.previous, search.parents = map(_at, self._given)
 
     def _find(self, candidates: int) -> list[array]:
         """Return room for values, words and hypotheses."""
-        found = [array(code, bytes(4 * candidates)) for code in "fii"]
-        search = self._search
-        search.value, search.word, search.hypothesis = map(_at, found)
-        return found
+        if len(self._found[0]) != candidates:
+            self._found = [array(code, bytes(4 * candidates)) for code in "fii"]
+            search = self._search
+            search.value, search.word, search.hypothesis = map(_at, self._found)
+        return self._found
 
     def _choose(self, search: _Search, scores: Sequence[float], k: int, limits: Limits) -> None:
         own = array("f", scores), array("i", limits.only), array("B", limits.no_end)
@@ -311,8 +321,17 @@ class NativeSteps(Steps):
             raise MemoryError
 
 
-def _at(numbers: array | NDArray) -> int:
-    return numbers.buffer_info()[0] if isinstance(numbers, array) else numbers.ctypes.data
+def _check_words(words: Sequence[int], count: int) -> None:
+    if max(words) >= count or min(words) < 0:
+        raise IndexError(f"a word is not one of {count}: {max(words)}")
+
+
+def _at(numbers: array) -> int:
+    return numbers.buffer_info()[0]
+
+
+def _data(numbers: NDArray) -> int:
+    return numbers.ctypes.data
 
 
 @cache
