@@ -15,7 +15,10 @@ from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.module_steps import begin_of, networks_of
 from fairseq_rnnsearch.decoding.search import Options
 from fairseq_rnnsearch.decoding.search.scorer import Scorer
+from fairseq_rnnsearch.engine.parameters import Parameters
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network import Decoder
+from fairseq_rnnsearch.network.translation_model import custom_module
 
 
 class TorchNetworks:
@@ -38,6 +41,21 @@ class TorchNetworks:
     @property
     def has_alignment(self) -> bool:
         return any(map(has_alignment, self.models))
+
+    def as_parameters(self) -> list[Parameters]:
+        for model in self.models:
+            if part := custom_module(model):
+                raise UserError(
+                    f"the model has a custom module ({part}), and here only RNNsearch and "
+                    "RNNencdec are known as they are"
+                )
+        return [
+            Parameters(
+                {name: x.detach().float().cpu().numpy() for name, x in model.named_parameters()},
+                model.decoder.order,
+            )
+            for model in self.models
+        ]
 
     def parameters(self) -> int:
         return sum(values.numel() for model in self.models for values in model.parameters())

@@ -69,12 +69,16 @@ class EngineNetworks:
         self._networks, self.as_modules = networks, as_modules
         self.has_alignment = any(network.has_alignment for network in networks)
 
+    def as_parameters(self) -> list[Parameters]:
+        """Return each model's parameters."""
+        return [network.parameters for network in self._networks]
+
     def parameters(self) -> int:
         """Return how many numbers the models have."""
         return sum(
             array.size
-            for network in self._networks
-            for name, array in network.parameters.arrays.items()
+            for parameters in self.as_parameters()
+            for name, array in parameters.arrays.items()
             if not name.endswith(SCALE)
         )
 

@@ -102,7 +102,8 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
                 f"{other.name} has other dictionaries, or other rules for text, than {first.name}; "
                 "in one page all must have the same"
             )
-    if any(len(translator.models) != 1 for translator in models):
+    parameters = [translator.networks.as_parameters() for translator in models]
+    if any(len(of_ensemble) != 1 for of_ensemble in parameters):
         raise UserError("the page shows single models, not an ensemble; give one checkpoint")
     sides = (
         (first.source_dictionary, first.source_text, rules[0]),
@@ -121,8 +122,8 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         "target": target,
         "merges": merges,
         "models": [
-            stored_model(translator.models[0], weights) | {"limit": [*translator.length_limit]}
-            for translator in models
+            stored_model(own, weights) | {"limit": [*translator.length_limit]}
+            for translator, (own,) in zip(models, parameters, strict=True)
         ],
     }
 

@@ -8,39 +8,27 @@ import base64
 from typing import Any
 
 import numpy as np
-import torch
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.engine.parameters import Parameters
+from fairseq_rnnsearch.engine.shapes import SCALE
 from fairseq_rnnsearch.models.folder import quantised
-from fairseq_rnnsearch.network.translation_model import custom_module
 
 
-def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
+def stored_model(parameters: Parameters, weights: str) -> dict[str, Any]:
     """Return a model's options and parameters, for JSON.
 
     Args:
         weights: one of ``checks.PAGE_WEIGHTS``.
-
-    Raises:
-        UserError: if the page cannot compute the model.
     """
+    alignment = "additive" if parameters.has_alignment else "none"
     return {
-        "options": _options(model),
+        "options": {"order": parameters.order, "alignment": alignment},
         "tensors": {
-            name: _stored(parameter.detach().float().cpu().numpy(), weights)
-            for name, parameter in model.named_parameters()
+            name: _stored(parameters[name].astype(np.float32), weights)
+            for name in parameters.arrays
+            if not name.endswith(SCALE)
         },
     }
-
-
-def _options(model: torch.nn.Module) -> dict[str, str]:
-    if part := custom_module(model):
-        raise UserError(
-            f"the checkpoint holds a model with a custom module ({part}); the page computes "
-            "RNNsearch and RNNencdec as they are"
-        )
-    alignment = "none" if model.decoder.alignment_model is None else "additive"
-    return {"order": model.decoder.order, "alignment": alignment}
 
 
 def _stored(values: np.ndarray, weights: str) -> dict[str, Any]:
