@@ -67,7 +67,8 @@ class TorchNetworks:
         if not all(isinstance(model.decoder, Decoder) for model in self.models):
             return self._decoded(self._fairseq_generator(options, by_authors), sources)
         begins = begin_of(self.models, self._pad, options)
-        return searched(options, by_authors, begins, sources, self.has_alignment)
+        several = len(self.models) > 1
+        return searched(options, by_authors, begins, sources, self.has_alignment, several)
 
     def score(self, sources: Sentences, targets: Sentences, posterior: bool) -> list[Hypothesis]:
         if networks := networks_of(self.models):

@@ -87,7 +87,8 @@ class EngineNetworks:
     ) -> list[list[Hypothesis]]:
         """Return each sentence's hypotheses, best first."""
         begins = partial(begin, self._networks)
-        return searched(options, by_authors, begins, sources, self.has_alignment)
+        several = len(self._networks) > 1
+        return searched(options, by_authors, begins, sources, self.has_alignment, several)
 
     def score(self, sources: Sentences, targets: Sentences, posterior: bool) -> list[Hypothesis]:
         """Return the given translations as hypotheses.
@@ -127,13 +128,19 @@ class EngineNetworks:
 
 
 def searched(
-    options: Options, by_authors: bool, begins: Begin, sources: Sentences, attends: bool
+    options: Options,
+    by_authors: bool,
+    begins: Begin,
+    sources: Sentences,
+    attends: bool,
+    several: bool,
 ) -> list[list[Hypothesis]]:
     """Return each sentence's hypotheses, best first; no words give an empty translation.
 
     Args:
         by_authors: whether to search as the authors did.
         attends: whether there are alignment weights.
+        several: whether the models are an ensemble.
     """
     run = authors_search if by_authors else search
     ones = np.ones((1, 1), np.float32) if attends else None
@@ -141,7 +148,7 @@ def searched(
     if order := [number for number in _longest_first(sources) if len(sources[number]) > 1]:
         found = run(options, begins, [sources[number] for number in order])
         for number, beam in zip(order, found, strict=True):
-            beams[number] = [*map(_with_rows_of_one, beam)]
+            beams[number] = [*map(_with_rows_of_one, beam)] if several else beam
     return beams
 
 
