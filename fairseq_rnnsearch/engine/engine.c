@@ -25,7 +25,7 @@ enum { GROUP = 4 };
 enum { GROUP = 2 };
 #endif
 enum { ROWS = 5, PANEL = LANES * VECTORS, DEPTH = 256, RUN = 64, BLOCK = 8 * RUN };
-enum { LARGE = 1 << 18 };             /* multiplications that are worth a second thread */
+enum { LARGE = 1 << 18 };             /* multiplications that a thread is worth */
 enum { FLOATS, BYTES, EIGHTS, HALVES }; /* kinds of matrices */
 enum { PROGRAM, APPENDIX, SECTION3 }; /* orders of a step */
 #define INLINE static inline __attribute__((always_inline))
@@ -311,13 +311,19 @@ static void panels_product(int64_t rows, const matrix *W, int64_t begin, int64_t
     }
 }
 
+static int64_t threads_for(int64_t multiplications, int64_t most)
+{
+    const int64_t count = multiplications / LARGE;
+    return count < 1 ? 1 : count < most ? count : most;
+}
+
 static int64_t panels_of(const matrix *W) { return filled_up(W->n, PANEL) / PANEL; }
 
 /* out, (rows, n), = x W^T; `more` has room for what `rounded` makes. */
 static void product(int64_t threads, int64_t rows, const matrix *W, const float *x, float *out,
                     float *more)
 {
-    const int64_t count = panels_of(W), parts = rows * W->n * W->k > LARGE ? threads : 1;
+    const int64_t count = panels_of(W), parts = threads_for(rows * W->n * W->k, threads);
     if (W->kind >= EIGHTS)
         x = rounded(rows, W, x, more);
 #pragma omp parallel for num_threads(parts) if (parts > 1)
@@ -446,8 +452,8 @@ typedef struct {
 static void align(const network *N, const search *q, const float *query)
 {
     const int64_t columns = N->notes.n, row = N->query.n, rows = q->sentences * q->width;
-    const int64_t is_large = rows * q->source * N->keys > LARGE / 16;
-#pragma omp parallel for num_threads(q->threads) if (q->threads > 1 && is_large)
+    const int64_t parts = threads_for(16 * rows * q->source * N->keys, q->threads);
+#pragma omp parallel for num_threads(parts) if (parts > 1)
     for (int64_t i = 0; i < rows; i++) {
         const int64_t sentence = i / q->width, T = q->length[sentence];
         const float *key = q->notes + (q->first[sentence] + 1) * columns - N->keys;
@@ -495,14 +501,15 @@ typedef struct {
 } found;
 
 static void words_of_part(const network *N, const search *q, const float *t, int64_t part,
-                          int64_t kept, float *logits, found *of_rows, candidate *best_of_rows)
+                          int64_t parts, int64_t kept, float *logits, found *of_rows,
+                          candidate *best_of_rows)
 {
     const int64_t rows = q->sentences * q->width, symbols = N->output.n, at_once = BLOCK / PANEL;
-    const int64_t panels = panels_of(&N->output), to = (part + 1) * panels / q->threads;
+    const int64_t panels = panels_of(&N->output), to = (part + 1) * panels / parts;
     const float warmth = 1 / q->temperature;
     for (int64_t i = 0; i < rows; i++)
         of_rows[i] = (found){-INFINITY, 0, 0};
-    for (int64_t p = part * panels / q->threads; p < to; p += at_once) {
+    for (int64_t p = part * panels / parts; p < to; p += at_once) {
         const int64_t end = p + at_once < to ? p + at_once : to, first = p * PANEL;
         const int64_t size = (end * PANEL < symbols ? end * PANEL : symbols) - first;
         panels_product(rows, &N->output, p, end, t, logits, BLOCK);
@@ -557,10 +564,10 @@ static void words_of_part(const network *N, const search *q, const float *t, int
 }
 
 /* The k best words of a sentence's hypotheses, from those of all parts; or log p of all words. */
-static void choose(const network *N, const search *q, int64_t sentence, int64_t kept,
+static void choose(const network *N, const search *q, int64_t sentence, int64_t parts, int64_t kept,
                    const found *of_rows, const candidate *best_of_rows, candidate *best)
 {
-    const int64_t rows = q->sentences * q->width, all = q->threads * rows;
+    const int64_t rows = q->sentences * q->width, all = parts * rows;
     int64_t count = 0;
     for (int64_t h = 0, i = sentence * q->width; h < q->width; h++, i++) {
         float most = -INFINITY, sum = 0;
@@ -683,13 +690,13 @@ int64_t step(const network *N, const search *q)
         t = made_t;
     }
     const float *read = N->output.kind < EIGHTS ? t : rounded(rows, &N->output, t, more);
-    const int64_t is_large = rows * N->output.n * N->output.k > LARGE;
-#pragma omp parallel for num_threads(threads) if (threads > 1 && is_large)
-    for (int64_t part = 0; part < threads; part++)
-        words_of_part(N, q, read, part, kept, logits + part * rows * BLOCK, of_rows + part * rows,
-                      best + part * rows * kept);
-    candidate *chosen = best + threads * rows * kept;
+    const int64_t parts = threads_for(rows * N->output.n * N->output.k, threads);
+#pragma omp parallel for num_threads(parts) if (parts > 1)
+    for (int64_t part = 0; part < parts; part++)
+        words_of_part(N, q, read, part, parts, kept, logits + part * rows * BLOCK,
+                      of_rows + part * rows, best + part * rows * kept);
+    candidate *chosen = best + parts * rows * kept;
     for (int64_t i = 0; i < q->sentences; i++)
-        choose(N, q, i, kept, of_rows, best, chosen + i * q->k);
+        choose(N, q, i, parts, kept, of_rows, best, chosen + i * q->k);
     return release(&M);
 }

@@ -32,7 +32,7 @@ from machine import description
 from measuring import ratio, times_in_turns
 
 from fairseq_rnnsearch import Translator, load
-from fairseq_rnnsearch.checks import COMPUTE_DTYPES
+from fairseq_rnnsearch.checks import LOADED_DTYPES
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from text_files import read_lines
@@ -167,7 +167,7 @@ def main() -> None:
     parser.add_argument(
         "--candidates",
         nargs="+",
-        choices=("default", *COMPUTE_DTYPES),
+        choices=("default", *LOADED_DTYPES),
         default=["default"],
         help="values of load()'s compute_dtype (default: its default)",
     )
