@@ -6,7 +6,6 @@ row come to 1 percent of a gradient's norm, and the tolerance is 2.
 
 import copy
 import math
-from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
@@ -25,7 +24,7 @@ from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, Direction, SearchStart
+from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, DecoderSteps, Direction
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     BiasedEmbedding,
@@ -47,8 +46,6 @@ VARIANTS = {
     "RNNencdec": {"fixed_context": True},
 }
 TOLERANCE = 0.02
-# as much of a configuration as a model asks for
-GENERATION = SimpleNamespace(generation=defaultdict(bool), common=defaultdict(bool))
 
 
 def relative_error(found, expected):
@@ -161,9 +158,7 @@ def in_a_search(kernels, inputs, dtype):
     )
     summary, words = torch.zeros(B, N).to(dtype), torch.torch.zeros(B, dtype=torch.long)
     with torch.no_grad():
-        steps = kernels.decoder_steps(
-            SearchStart("section3", parts, None, summary, summary, torch.arange(B))
-        )
+        steps = DecoderSteps("section3", parts, None, summary, summary, torch.arange(B))
         for _ in range(T + 1):  # before the first step no word has been read
             t, _ = steps.step(words)
     return t

@@ -19,11 +19,3 @@ def accurate_product(a: Tensor, b: Tensor) -> Tensor:
     if a.is_cuda and a.dtype != accurate and _TAKES_OUT_DTYPE:
         return multiply(a, b, out_dtype=accurate)
     return multiply(a.to(accurate), b.to(accurate))
-
-
-def log_softmax(logits: Tensor, temperature: float, out: Tensor) -> None:
-    """Write log p of a softmax of logits / temperature to ``out``, which is accurate; by torch."""
-    x = logits.to(out.dtype)
-    if temperature != 1:  # a division rounds, of large numbers more than their differences are
-        x = (x - x.amax(dim=-1, keepdim=True)) / temperature
-    torch.log_softmax(x, dim=-1, out=out)

@@ -8,7 +8,6 @@ from fairseq_rnnsearch.paper.equations import (
     Attention,
     BiasedEmbedding,
     DeepOutput,
-    Memory,
     OutputLayer,
     Unit,
 )
@@ -30,14 +29,3 @@ class DecoderParts(NamedTuple):
     alignment_model: Attention | None  # None: RNNencdec
     readout: DeepOutput
     output: OutputLayer
-
-
-class SearchStart(NamedTuple):
-    """What a search's decoder starts from."""
-
-    order: str  # one of ``network.DECODER_ORDERS``
-    parts: DecoderParts
-    memory: Memory | None  # annotations and keys, one row per sentence; None: RNNencdec
-    summary: Tensor  # (sentences, n): RNNencdec's context
-    initial: Tensor  # (sentences, n): s_0
-    sentences: Tensor  # (rows,): the sentence of each hypothesis

@@ -11,15 +11,13 @@ products in a narrower type.
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
-from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.derived import smoothing
-from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
+from fairseq_rnnsearch.kernels.interface import Direction
 from fairseq_rnnsearch.paper.equations import (
     Attention,
     BiasedEmbedding,
@@ -28,7 +26,6 @@ from fairseq_rnnsearch.paper.equations import (
     attend,
     first_state,
 )
-from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 
 class Reference:
@@ -178,10 +175,6 @@ class Reference:
         """Return all logits: ``(..., l)`` to ``(..., symbols)``."""
         return nn.functional.linear(t, weight, bias)
 
-    def decoder_steps(self, start: SearchStart) -> DecoderSteps:
-        """Return a search's decoder, with one row per hypothesis."""
-        return ReferenceSteps(start)
-
 
 def _one_direction(
     inputs: Tensor, unit: Unit, reverse: bool, initial: Tensor, present: Tensor | None
@@ -209,77 +202,3 @@ def _no_states(inputs: Tensor, unit: Unit, initial: Tensor) -> Tensor:
     """
     state = unit.step(inputs.flatten(0, 1), unit.begin(initial[:0]))
     return unit.hidden(state).view(0, *initial.shape)
-
-
-class ReferenceSteps(DecoderSteps):
-    """Steps that equal the teacher-forced pass at each position."""
-
-    def __init__(self, start: SearchStart) -> None:
-        self._order, self._parts, memory, summary, initial, sentences = start
-        self._dtype, dtype = initial.dtype, accurate_type(initial.dtype)
-        kind = initial.device.type
-        lower = autocast_type(kind)
-        # a search steps outside of the model's functions, which enable autocast
-        self._in_its_type = partial(torch.autocast, kind, lower, enabled=lower is not None)
-        if memory is not None:
-            memory = memory._replace(keys=memory.keys.to(dtype))
-        state = self._parts.unit.begin(initial.to(dtype))
-        remembered = memory and first_state(self._parts.alignment_model, memory)
-        super().__init__(memory or (summary,), (state, remembered, None), sentences)
-
-    def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Take one step, to the next target position.
-
-        Args:
-            previous: ``(rows,)``, the last word of each hypothesis; ignored at the first step.
-
-        Returns:
-            t_i, ``(rows, l)``; alignment weights, ``(rows, source)``, or None.
-        """
-        with self._in_its_type():
-            return self._step(previous)
-
-    def _step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
-        embedding, unit, _, readout, _ = self._parts
-        state, remembered, c = self._state
-        if self.is_first:
-            y = embedding.weight.new_zeros(len(state), embedding.weight.size(1))
-        else:
-            y = embedding(previous)
-            if self._order == "program":
-                state = self._update(state, y, c)
-        c, alpha, remembered = self._context(unit.hidden(state), remembered)
-        read = state
-        if self._order != "program":
-            state = self._update(state, y, c)
-        if self._order == "section3":
-            read = state
-        self._state, self.is_first = (state, remembered, c), False
-        return readout(unit.hidden(read).to(self._dtype), y, c), alpha
-
-    def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
-        """Write log p of the next words, the log-softmax of logits / temperature, to ``out``.
-
-        Args:
-            t: t_i, ``(rows, l)``.
-            out: ``(rows, words)``, in float32 or wider.
-        """
-        output = self._parts.output
-        with self._in_its_type():
-            logits = nn.functional.linear(output.inner(t), output.weight, output.bias)
-        log_softmax(logits, temperature, out)
-
-    def _context(
-        self, s: Tensor, remembered: Tensor | None
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """Return c_i, alpha_i, and the alignment model's next state."""
-        alignment_model = self._parts.alignment_model
-        if alignment_model is None:
-            return self._memory[0].repeat_interleave(self._width, dim=0), None, None
-        c, alpha, remembered = attend(s, Memory(*self._memory), alignment_model, remembered)
-        return c, alpha.to(self._dtype), remembered
-
-    def _update(self, state: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        unit = self._parts.unit
-        inputs = unit.word_inputs(y).to(state.dtype) + unit.context_inputs(c)
-        return unit.step(inputs, state)

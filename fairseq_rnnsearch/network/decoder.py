@@ -22,7 +22,6 @@ from fairseq_rnnsearch.kernels import (
     Direction,
     Reference,
     RunByBackend,
-    SearchStart,
 )
 from fairseq_rnnsearch.network import forced_scoring
 from fairseq_rnnsearch.network.embedded_words import EmbeddedWords, embed_words
@@ -203,8 +202,7 @@ class Decoder(RunByBackend):
         if sentences is None:
             sentences = torch.arange(len(source.padding), device=source.padding.device)
         memory, s_0 = self.remember(source), self.initial_state(source)
-        start = SearchStart(self.order, self.parts, memory, source.summary, s_0, sentences)
-        return self.backend.decoder_steps(start)
+        return DecoderSteps(self.order, self.parts, memory, source.summary, s_0, sentences)
 
     # --- the equations, on words without padding on the left -----------------------------------
 

@@ -22,7 +22,7 @@ class TorchSteps(Steps):
         models: of an ensemble; each offers its steps by ``decoder.begin``.
         sources: word numbers, longest first.
         pad: the source's padding.
-        symbols: has the target's ``pad``, ``unk``, ``eos`` and ``vocab_size``.
+        symbols: has the target's ``pad``, ``unk`` and ``eos``.
     """
 
     def __init__(
@@ -62,14 +62,13 @@ class TorchSteps(Steps):
                 steps.follow(before, self._kept, width)
             self._kept = None
         features, weights = self._step(previous)
-        dtype = torch.promote_types(features[0].dtype, torch.float32)
         allowed = sent[3].long() if any(word >= 0 for word in limits.only) else None
         forbids_end = sent[4].bool() if any(limits.no_end) else None
-        lprobs = self._log_probabilities(features, dtype, limits)
+        lprobs = self._log_probabilities(features, limits)
         self._limit(lprobs, limits, allowed, forbids_end)
         lprobs.nan_to_num_(-math.inf, math.inf, -math.inf)
         lprobs = lprobs.view(-1, width, lprobs.size(1))
-        values, chosen = best_words(lprobs, sent[2].to(dtype).view(-1, width), k)
+        values, chosen = best_words(lprobs, sent[2].to(lprobs.dtype).view(-1, width), k)
         found = values, chosen % lprobs.size(2), chosen // lprobs.size(2)
         return Best(*_read(*found), weights)
 
@@ -98,14 +97,12 @@ class TorchSteps(Steps):
         mean = sum(weights[1:], weights[0]) / len(results) if weights else None
         return [t for t, _ in results], mean
 
-    def _log_probabilities(
-        self, features: list[Tensor], dtype: torch.dtype, limits: Limits
-    ) -> Tensor:
+    def _log_probabilities(self, features: list[Tensor], limits: Limits) -> Tensor:
         """Return log p, ``(rows, words)``; for an ensemble, the log of the mean probability."""
-        shape = len(features[0]), self._symbols.vocab_size
-        lprobs = [t.new_empty(shape, dtype=dtype) for t in features]
-        for steps, t, out in zip(self._steps, features, lprobs, strict=True):
-            steps.log_probabilities(t, limits.temperature, out)
+        lprobs = [
+            steps.log_probabilities(t, limits.temperature)
+            for steps, t in zip(self._steps, features, strict=True)
+        ]
         if len(lprobs) == 1:
             return lprobs[0]
         return torch.logsumexp(torch.stack(lprobs), dim=0) - math.log(len(lprobs))
