@@ -1,6 +1,7 @@
 """The engine in C and NumPy against the reference kernels, for every architecture."""
 
 import os
+import pickle
 import subprocess
 import sys
 from itertools import product
@@ -222,6 +223,14 @@ def test_what_is_not_the_papers_runs_through_torch(name):
     assert network_of(model) is network_of(model) is not None
     OTHERS[name](model)
     assert network_of(model) is None
+
+
+def test_a_translator_is_pickled_whole():
+    translator = load("en-fr")
+    again = pickle.loads(pickle.dumps(translator))
+    assert [t.text for t in again.translate(ENGLISH, 3)] == [
+        t.text for t in translator.translate(ENGLISH, 3)
+    ]
 
 
 @pytest.mark.parametrize(("name", "shape"), [("output.weight", (5, 3)), ("unit.input_bias", (6,))])

@@ -17,6 +17,7 @@ import contextlib
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,21 +165,27 @@ def _as_networks(
     compute_dtype: LoadedDtype | None,
 ) -> "EngineNetworks | TorchNetworks":
     """Return the models of folders: in the engine, or as modules of torch."""
-
-    def as_modules() -> "TorchNetworks":
-        models = [folder.model for folder in folders]
-        for model in models:
-            model.to(device)  # move first: rounding depends on the device
-            model.compute_in("float32" if compute_dtype in (None, "int8") else compute_dtype)
-            model.prepare_to_translate()
-        return _as_modules(trained._replace(models=models))
-
+    as_modules = partial(_folders_as_modules, folders, trained, device, compute_dtype)
     if str(device) == "cpu" and compute_dtype != "tf32":
         networks = [network_of(one.parameters, compute_dtype or "float32") for one in folders]
         return EngineNetworks(networks, as_modules)
     if compute_dtype == "int8":
         raise UserError(f"compute_dtype int8: on a CPU only, not on {device}")
     return as_modules()
+
+
+def _folders_as_modules(
+    folders: Sequence[ModelFolder],
+    trained: LoadedModels,
+    device: "str | torch.device",
+    compute_dtype: LoadedDtype | None,
+) -> "TorchNetworks":
+    models = [folder.model for folder in folders]
+    for model in models:
+        model.to(device)  # move first: rounding depends on the device
+        model.compute_in("float32" if compute_dtype in (None, "int8") else compute_dtype)
+        model.prepare_to_translate()
+    return _as_modules(trained._replace(models=models))
 
 
 def _as_modules(trained: LoadedModels) -> "TorchNetworks":

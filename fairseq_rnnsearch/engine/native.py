@@ -131,6 +131,10 @@ class NativeNetwork:
         """
         return NativeSteps(self, self._c, sources, width, threads)
 
+    def __reduce__(self) -> tuple:
+        """Copy and pickle what it is made of: addresses are of this process."""
+        return NativeNetwork, (self.parameters, self._compute_dtype)
+
     def _address(self, numbers: NDArray) -> int:
         self._kept.append(numbers)
         return numbers.ctypes.data
