@@ -12,7 +12,12 @@ from numpy.typing import NDArray
 
 from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.search import Options, authors_search, search
-from fairseq_rnnsearch.decoding.search.beam_search import NO_NUMBERS, NO_POSTERIOR, Begin
+from fairseq_rnnsearch.decoding.search.beam_search import (
+    NO_NUMBERS,
+    NO_POSTERIOR,
+    Begin,
+    longest_first,
+)
 from fairseq_rnnsearch.engine.ensemble import EnsembleSteps
 from fairseq_rnnsearch.engine.interface import Limits, Steps
 from fairseq_rnnsearch.engine.native import NativeNetwork, library
@@ -145,9 +150,9 @@ def searched(
     run = authors_search if by_authors else search
     ones = np.ones((1, 1), np.float32) if attends else None
     beams = [[Hypothesis([options.eos], 0.0, np.zeros(1), ones)] for _ in sources]
-    if order := [number for number in _longest_first(sources) if len(sources[number]) > 1]:
-        found = run(options, begins, [sources[number] for number in order])
-        for number, beam in zip(order, found, strict=True):
+    if with_words := [number for number, source in enumerate(sources) if len(source) > 1]:
+        found = run(options, begins, [sources[number] for number in with_words])
+        for number, beam in zip(with_words, found, strict=True):
             beams[number] = [*map(_with_rows_of_one, beam)] if several else beam
     return beams
 
@@ -157,10 +162,6 @@ def _with_rows_of_one(found: Hypothesis) -> Hypothesis:
     if found.weights is None or not found.weights.any():
         return found
     return found._replace(weights=found.weights / found.weights.sum(axis=1, keepdims=True))
-
-
-def _longest_first(sentences: Sentences) -> list[int]:
-    return sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
 
 
 def _without_each(alpha: NDArray) -> NDArray:
@@ -205,7 +206,7 @@ def _forced(
         Of each sentence log p of its words, ``(words,)``; weights, ``(words, source)``, or None;
         and log p with the other weights, ``(words, alternatives)``.
     """
-    order = _longest_first(sources)
+    order = longest_first(sources)
     steps = network.steps([sources[number] for number in order], 1, threads())
     log_p, weights, rereads = ([[] for _ in sources] for _ in range(3))
     for t in range(max(map(len, targets))):

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -57,20 +57,13 @@ def network_of(model: torch.nn.Module) -> Network | None:
         return None
     words = decoder.dictionary
     symbols = words.pad(), words.eos(), words.unk()
-    make = _Network(names, decoder.compute_dtype, decoder.order, *symbols)
-    return cached_by_weights(make, *parameters)
+    described = names, decoder.compute_dtype, decoder.order, *symbols
+    return cached_by_weights(_network, parameters, *described)
 
 
-class _Network(NamedTuple):
-    """Makes an engine's network of a module's parameters."""
-
-    names: tuple[str, ...]
-    compute_dtype: str
-    order: str
-    pad: int
-    eos: int
-    unk: int
-
-    def __call__(self, *parameters: torch.Tensor) -> Network:
-        arrays = dict(zip(self.names, (x.numpy() for x in parameters), strict=True))
-        return engine_networks.network_of(Parameters(arrays, *self[2:]), self.compute_dtype)
+def _network(
+    weights: Sequence[torch.Tensor], names: Sequence[str], compute_dtype: str, *described: Any
+) -> Network:
+    """Make an engine's network of a module's parameters; ``described`` as in `Parameters`."""
+    arrays = dict(zip(names, (x.numpy() for x in weights), strict=True))
+    return engine_networks.network_of(Parameters(arrays, *described), compute_dtype)

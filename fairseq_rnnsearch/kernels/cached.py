@@ -1,6 +1,6 @@
 """What is made of weights, kept until they change."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -17,18 +17,19 @@ def _made() -> WeakIdKeyDictionary:
     return WeakIdKeyDictionary()
 
 
-def cached_by_weights(make: Callable[..., Made], *weights: Tensor) -> Made:
-    """Return ``make(*weights)``, cached until torch counts a change of one of the weights.
+def cached_by_weights(
+    make: Callable[..., Made], weights: Sequence[Tensor], *settings: object
+) -> Made:
+    """Return ``make(weights, *settings)``, cached for these until torch counts a weight's change.
 
     It counts none through ``weight.data`` or NumPy: callers must call ``forget`` after these.
     """
     state = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
-    known = _made().setdefault(weights[0], {})
-    made_of, result = known.get(make, (None, None))
-    if made_of != state:
+    made_of, result = _made().get(weights[0], (None, None))
+    if made_of != (make, settings, state):
         with torch.inference_mode(False), torch.no_grad():
-            result = make(*(w.detach() for w in weights))
-        known[make] = state, result
+            result = make([w.detach() for w in weights], *settings)
+        _made()[weights[0]] = (make, settings, state), result
     return result
 
 

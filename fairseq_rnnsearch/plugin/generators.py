@@ -59,28 +59,18 @@ class StepwiseGenerator(SequenceGenerator):
     ) -> list[list[dict]]:
         if constraints is not None or not self._is_for_steps():
             return super()._generate(sample, prefix_tokens, constraints, bos_token)
-        return self._search(sample, prefix_tokens)
-
-    def _search(self, sample: dict, prefix: Tensor | None) -> list[list[dict]]:
-        """Search in steps, and return hypotheses as fairseq's generator does."""
         models, source = list(self.model.models), sample["net_input"]["src_tokens"]
         is_word = source.ne(self.pad).cpu()
-        lengths = is_word.sum(dim=1)
-        order = lengths.argsort(descending=True, stable=True).tolist()
         words = [row[here].tolist() for row, here in zip(source.cpu(), is_word, strict=True)]
         prefixes = None
-        if prefix is not None:
-            given = prefix.masked_fill(prefix.eq(self.pad), -1).tolist()
-            prefixes = [given[number] for number in order]
+        if prefix_tokens is not None:
+            prefixes = prefix_tokens.masked_fill(prefix_tokens.eq(self.pad), -1).tolist()
         begin = begin_of(models, self.pad, self)
-        found = self.search_in_steps(
-            Options.of(self), begin, [words[number] for number in order], prefixes
-        )
+        beams = self.search_in_steps(Options.of(self), begin, words, prefixes)
         dtype = torch.promote_types(next(models[0].parameters()).dtype, torch.float32)
-        beams = dict(zip(order, found, strict=True))
         return [
-            [_as_fairseq(one, is_word[number], dtype) for one in beams[number]]
-            for number in range(len(order))
+            [_as_fairseq(one, here, dtype) for one in beam]
+            for beam, here in zip(beams, is_word, strict=True)
         ]
 
     def _is_for_steps(self) -> bool:

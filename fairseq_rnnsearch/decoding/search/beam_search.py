@@ -111,6 +111,11 @@ def longest_translation(options: Any, source: int | np.ndarray) -> np.ndarray:
     return np.minimum(longest, options.max_len - 1)
 
 
+def longest_first(sentences: Sequence[Sized]) -> list[int]:
+    """Return the numbers of sentences, in the order in which `Steps` take them."""
+    return sorted(range(len(sentences)), key=lambda number: -len(sentences[number]))
+
+
 def search(
     options: Options,
     begin: Begin,
@@ -122,54 +127,60 @@ def search(
 
     Args:
         begin: returns the `Steps` for sources and the most hypotheses of a sentence.
-        sources: sentences, longest first, end symbols included.
+        sources: sentences, end symbols included.
         prefixes: the first words of each translation; -1 where any may follow.
 
     Raises:
         UserError: if no translation can be as long as ``min_len``; if the network's probabilities
             are not numbers.
     """
-    longest = int(longest_translation(options, len(sources[0])))
+    order, lengths = longest_first(sources), [*map(len, sources)]
+    longest = int(longest_translation(options, max(lengths)))
     if options.min_len > longest:
         raise UserError(
-            f"--min-len {options.min_len}: a translation of {len(sources[0])} source tokens"
+            f"--min-len {options.min_len}: a translation of {max(lengths)} source tokens"
             f" (with </s>) is no longer than {longest} (--max-len-a, --max-len-b)"
         )
     sentences = []
-    for number, source in enumerate(sources):
-        longest = max(options.min_len, int(longest_translation(options, len(source))))
+    for number in order:
+        longest = max(options.min_len, int(longest_translation(options, lengths[number])))
         prefix = list(prefixes[number]) if prefixes else []
         if options.eos in prefix:  # the whole translation is given
             longest = min(longest, prefix.index(options.eos))
-        sentences.append(Sentence(number, len(source), longest, prefix))
-    return _Search(options, rules(options), begin(sources, options.beam_size), sentences).run()
+        sentences.append(Sentence(number, lengths[number], longest, prefix))
+    steps = begin([sources[number] for number in order], options.beam_size)
+    return _Search(options, rules(options), steps, sentences, History(lengths)).run()
 
 
 class _Search:
     """The search for one batch."""
 
     def __init__(
-        self, options: Options, rules: Rules, steps: Steps, sentences: list[Sentence]
+        self,
+        options: Options,
+        rules: Rules,
+        steps: Steps,
+        sentences: list[Sentence],
+        history: History,
     ) -> None:
         self._options, self._rules, self._steps = options, rules, steps
-        self._sentences = sentences
+        self._sentences, self._history = sentences, history
         self._max_len = max(sentence.longest for sentence in sentences)
 
     def run(self) -> list[list[Hypothesis]]:
         """Return all hypotheses of each sentence, best first."""
-        options, lengths = self._options, [sentence.source for sentence in self._sentences]
-        rows, history = Rows([], [], [0.0] * len(lengths)), History(lengths)
-        step = 0
+        options, history = self._options, self._history
+        rows, step = Rows([], [], [0.0] * len(self._sentences)), 0
         while self._sentences:
-            best = self._best(step, rows, history)
+            best = self._best(step, rows)
             history.weights.append(best.weights)
-            rows = self._advance(step, history, best)
+            rows = self._advance(step, best)
             history.steps.append(rows)
             step += 1
         power = options.len_penalty if options.normalize_scores else 0
         return history.hypotheses(self._steps, options.eos, power)
 
-    def _best(self, step: int, rows: Rows, history: History) -> Best:
+    def _best(self, step: int, rows: Rows) -> Best:
         """Return the best candidates of each sentence."""
         options, rules, sentences = self._options, self._rules, self._sentences
         width = len(rows.scores) // len(sentences)
@@ -182,7 +193,8 @@ class _Search:
         forbidden = None
         if options.no_repeat_ngram_size:
             forbidden = [
-                _repeating(words, options.no_repeat_ngram_size) for words in history.words_of(rows)
+                _repeating(words, options.no_repeat_ngram_size)
+                for words in self._history.words_of(rows)
             ]
         limits = Limits(only, no_end, forbidden, options.unk_penalty, options.temperature)
         k = min(2 * options.beam_size, width * options.vocab_size - 1)
@@ -190,7 +202,7 @@ class _Search:
             *((rows.words, rows.parents) if step else (None, None)), rows.scores, k, limits
         )
 
-    def _advance(self, step: int, history: History, best: Best) -> Rows:
+    def _advance(self, step: int, best: Best) -> Rows:
         """Advance with the best candidates, and drop sentences whose beam is complete."""
         options, rules = self._options, self._rules
         width = options.beam_size if step else 1
@@ -202,7 +214,7 @@ class _Search:
             if may_go_on and scores[0] == -math.inf and options.unk_penalty < math.inf:
                 raise UserError(NO_NUMBERS)  # NaN: something can always be said
             scores = rules.accepted(sentence, words, scores)
-            going = self._sort_out(sentence, history, i * width, scores, words, hypotheses)
+            going = self._sort_out(sentence, i * width, scores, words, hypotheses)
             is_full = sentence.ended == options.beam_size or step == sentence.longest
             if (sentence.ended > ended and is_full) or rules.gives_up(sentence, step + 1):
                 continue
@@ -224,7 +236,6 @@ class _Search:
     def _sort_out(
         self,
         sentence: Sentence,
-        history: History,
         first_row: int,
         scores: list[float],
         words: list[int],
@@ -243,7 +254,8 @@ class _Search:
             elif word == eos and score != -math.inf:
                 complete.append(rank)
                 if rank < beam and sentence.ended < beam:
-                    history.end_hypothesis(first_row + hypotheses[rank], sentence.number, score)
+                    row = first_row + hypotheses[rank]
+                    self._history.end_hypothesis(row, sentence.number, score)
                     sentence.ended += 1
             else:
                 going.append(rank)

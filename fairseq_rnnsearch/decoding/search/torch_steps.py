@@ -70,7 +70,9 @@ class TorchSteps(Steps):
         lprobs = lprobs.view(-1, width, lprobs.size(1))
         values, chosen = best_words(lprobs, sent[2].to(lprobs.dtype).view(-1, width), k)
         found = values, chosen % lprobs.size(2), chosen // lprobs.size(2)
-        return Best(*_read(*found), weights)
+        # all comes from the device in one copy
+        scores, *numbers = torch.stack([part.double() for part in found]).cpu()
+        return Best(scores.tolist(), *(part.long().tolist() for part in numbers), weights)
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `engine.interface.Steps`."""
@@ -131,16 +133,6 @@ class TorchSteps(Steps):
         if allowed is not None:
             scores = torch.where(is_given, scores, lprobs.gather(1, given))
             lprobs.masked_fill_(is_given, -math.inf).scatter_(1, given, scores)
-
-
-def _read(
-    scores: Tensor, words: Tensor, hypotheses: Tensor
-) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
-    """Return candidates as lists, waiting for a GPU only once."""
-    if scores.is_cpu:
-        return scores.tolist(), words.tolist(), hypotheses.tolist()
-    numbers = torch.stack([part.double() for part in (scores, words, hypotheses)]).cpu()
-    return numbers[0].tolist(), numbers[1].long().tolist(), numbers[2].long().tolist()
 
 
 def best_words(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
