@@ -309,14 +309,14 @@ def test_products_equal_torch_s_with_oneDNN_and_without(monkeypatch, dtype, most
     """In bfloat16 the sum is rounded too: to 2^-9 of its size, up to 20 here."""
     torch.manual_seed(0)
     x, weight, bias = (torch.randn(*shape) for shape in [(5, 7), (11, 7), (11,)])
-    rounded = (part.to(dtype).double() for part in (x, weight))
-    expected = torch.nn.functional.linear(*rounded, bias.double())
+    rounded = (part.to(dtype).double() for part in (x, weight, bias))
+    expected = torch.nn.functional.linear(*rounded)
     assert 1 < expected.abs().max() < 20
     for available in (packed_weights._available(dtype), False):
         monkeypatch.setattr(packed_weights, "_available", lambda _, available=available: available)
         weight = weight.to(dtype)
         assert_close(
-            packed_weights.batch_product(weight)(x.to(dtype), bias).double(),
+            packed_weights.batch_product(weight)(x.to(dtype), bias.to(dtype)).double(),
             expected,
             rtol=0,
             atol=most,

@@ -120,8 +120,7 @@ class TorchNetworks:
 
     def _batch(self, sources: Sentences, targets: Sentences | None) -> dict:
         sides = [side and [*map(torch.tensor, side)] for side in (sources, targets)]
-        numbers, left = range(len(sources)), self._left_pad_source
-        batch = batch_of(numbers, *sides, self._pad, left_pad_source=left)
+        batch = batch_of(*sides, self._pad, left_pad_source=self._left_pad_source)
         device = next(self.models[0].parameters()).device  # a model may have been moved
         return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
 

@@ -16,7 +16,6 @@ _NO_MEMORY = ("t allocate memory", "out of memory")  # torch's messages, without
 
 
 def batch_of(
-    numbers: Sequence[int],
     sources: Sequence[Tensor],
     targets: Sequence[Tensor] | None,
     pad: int,
@@ -26,14 +25,13 @@ def batch_of(
     """Return sentences as a batch, longest source first, as fairseq collates them.
 
     Args:
-        numbers: of the sentences.
         sources, targets: numbers of words, with the end symbol last.
     """
     lengths, order = torch.tensor([len(one) for one in sources]).sort(descending=True)
     side = "left" if left_pad_source else "right"
     words = pad_sequence(sources, True, pad, padding_side=side).index_select(0, order)
     batch: dict[str, Any] = {
-        "id": torch.tensor(numbers).index_select(0, order),
+        "id": order,
         "net_input": {"src_tokens": words, "src_lengths": lengths},
         "target": None,
     }

@@ -18,7 +18,7 @@ from fairseq_rnnsearch.decoding.search.beam_search import (
     Begin,
     longest_first,
 )
-from fairseq_rnnsearch.engine.ensemble import EnsembleSteps
+from fairseq_rnnsearch.engine.choice import EnsembleSteps
 from fairseq_rnnsearch.engine.interface import Limits, Steps
 from fairseq_rnnsearch.engine.native import NativeNetwork, library
 from fairseq_rnnsearch.engine.numpy_network import NumpyNetwork

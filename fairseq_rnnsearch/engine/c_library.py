@@ -35,7 +35,8 @@ def compiled(
 
     Args:
         source: the file.
-        arguments: the types of each function's arguments; functions return nothing.
+        arguments: the types of each function's arguments; functions return a whole number or
+            nothing.
         defines: options of the compiler.
     """
     with _first_use:  # functools.cache would let two threads compile
@@ -56,7 +57,7 @@ def _load(
         return None
     for name, types in arguments:
         function = getattr(functions, name)
-        function.argtypes, function.restype = types, None
+        function.argtypes, function.restype = types, INTEGER
     return functions
 
 

@@ -3,7 +3,6 @@
 import ctypes
 from array import array
 from collections.abc import Sequence
-from functools import cache
 from itertools import accumulate, chain
 from pathlib import Path
 
@@ -338,11 +337,6 @@ def _data(numbers: NDArray) -> int:
     return numbers.ctypes.data
 
 
-@cache
 def library() -> ctypes.CDLL | None:
     """Return the functions of ``engine.c``, or None without a compiler."""
-    functions = compiled(SOURCE, _FUNCTIONS)
-    if functions is not None:
-        for name in _FUNCTIONS:
-            getattr(functions, name).restype = INTEGER
-    return functions
+    return compiled(SOURCE, _FUNCTIONS)

@@ -15,8 +15,7 @@ from fairseq_rnnsearch.kernels.cached import forget
 from fairseq_rnnsearch.kernels.cpu import CPU
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.gpu import GPU
-from fairseq_rnnsearch.kernels.interface import DecoderParts, Direction
-from fairseq_rnnsearch.kernels.reference import Reference
+from fairseq_rnnsearch.kernels.reference import DecoderParts, Direction, Reference
 from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 __all__ = [

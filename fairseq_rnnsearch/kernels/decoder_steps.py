@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.interface import DecoderParts
+from fairseq_rnnsearch.kernels.reference import DecoderParts
 from fairseq_rnnsearch.paper.equations import Memory, attend, first_state
 from fairseq_rnnsearch.paper.equations.linear import autocast_type
 

@@ -11,21 +11,41 @@ products in a narrower type.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.derived import smoothing
-from fairseq_rnnsearch.kernels.interface import Direction
 from fairseq_rnnsearch.paper.equations import (
     Attention,
     BiasedEmbedding,
+    DeepOutput,
     Memory,
+    OutputLayer,
     Unit,
     attend,
     first_state,
 )
+
+
+class Direction(NamedTuple):
+    """One pass over a sentence, from the first position to the last or in reverse."""
+
+    inputs: Tensor  # (time, batch, 3n): what the unit adds at each position
+    unit: Unit
+    reverse: bool = False
+
+
+class DecoderParts(NamedTuple):
+    """All parts of a decoder except its initial state."""
+
+    embedding: BiasedEmbedding
+    unit: Unit
+    alignment_model: Attention | None  # None: RNNencdec
+    readout: DeepOutput
+    output: OutputLayer
 
 
 class Reference:

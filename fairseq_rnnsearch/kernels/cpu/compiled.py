@@ -23,7 +23,7 @@ ARGUMENTS = {
     "unit_state": (*3 * (INTEGER,), *3 * _MATRIX, *3 * (POINTER,)),
     "unit_backward": (*3 * (INTEGER,), POINTER, *2 * _MATRIX, *2 * (POINTER,), *_MATRIX),
     "unit_backward_reset": (*3 * (INTEGER,), *4 * (POINTER,), *_MATRIX),
-    "align": (*5 * (INTEGER,), POINTER, *_MATRIX, *3 * (POINTER,)),
+    "align": (*4 * (INTEGER,), POINTER, *_MATRIX, *3 * (POINTER,)),
     "align_backward": (*4 * (INTEGER,), POINTER, *_MATRIX, *5 * (POINTER,), *_MATRIX, POINTER),
     "cost_of_words": (*3 * (INTEGER,), *2 * (POINTER,), *2 * (REAL,), *5 * (POINTER,)),
 }
@@ -126,14 +126,13 @@ class CompiledOperations(Operations):
 
     def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
         B, source, n = keys.shape
-        width = alpha.shape[0] // max(1, B)
         self._c.align(
-            self.parts, B, width, source, n,
+            self.parts, B, source, n,
             _whole("align: keys", keys, self._exact, (B, source, n)),
-            *_rows("align: query", query, self._operands, B * width, n),
+            *_rows("align: query", query, self._operands, B, n),
             _whole("align: v", v, self._exact, (n,)),
             _whole("align: padding", padding, torch.bool, (B, source)),
-            _whole("align: alpha", alpha, self._exact, (B * width, source)),
+            _whole("align: alpha", alpha, self._exact, (B, source)),
         )  # fmt: skip
 
     def align_backward(

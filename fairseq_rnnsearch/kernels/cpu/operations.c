@@ -130,16 +130,15 @@ void unit_backward_reset(int64_t threads, int64_t rows, int64_t n, real *d_state
     }
 }
 
-/* There are `width` rows of `query` and `alpha` for each sentence. */
-void align(int64_t threads, int64_t sentences, int64_t width, int64_t source, int64_t n,
-           const real *keys, const stored *query, int64_t query_row, const real *v,
-           const uint8_t *padding, real *alpha)
+void align(int64_t threads, int64_t sentences, int64_t source, int64_t n, const real *keys,
+           const stored *query, int64_t query_row, const real *v, const uint8_t *padding,
+           real *alpha)
 {
-#pragma omp parallel for num_threads(threads) if (sentences * width * source * n > SMALL)
-    for (int64_t i = 0; i < sentences * width; i++) {
-        const real *key = keys + i / width * source * n;
+#pragma omp parallel for num_threads(threads) if (sentences * source * n > SMALL)
+    for (int64_t i = 0; i < sentences; i++) {
+        const real *key = keys + i * source * n;
         const stored *qi = query + i * query_row;
-        const uint8_t *absent = padding + i / width * source;
+        const uint8_t *absent = padding + i * source;
         real *e = alpha + i * source, most = -INFINITY, total = 0;
         for (int64_t j = 0; j < source; j++, key += n) {
             real energy = -INFINITY;

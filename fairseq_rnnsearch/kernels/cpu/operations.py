@@ -138,20 +138,20 @@ class Operations:
     def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
         """Compute the alignment weights, the softmax of v . tanh(key + query), into ``alpha``.
 
+        There is one row per sentence.
+
         Args:
             keys: exact, ``(sentences, source, n')``.
-            query: in the operands' type, ``(rows, n')``, equally many rows per sentence.
+            query: in the operands' type, ``(sentences, n')``.
             v: exact, ``(n',)``.
             padding: ``(sentences, source)``, true for padding, whose weight is 0.
-            alpha: exact, ``(rows, source)``.
+            alpha: exact, ``(sentences, source)``.
         """
-        sentences, source, _ = keys.shape
-        rows = alpha.view(sentences, -1, source)
-        query = query.unflatten(0, (sentences, -1)).to(keys.dtype)
-        for part in slices(sentences, _at_once(rows[0].numel() * len(v))):
-            hidden = _hidden_units(keys[part].unsqueeze(1), query[part].unsqueeze(2))
-            torch.mv(hidden.view(-1, len(v)), v, out=rows[part].view(-1))
-        rows.masked_fill_(padding.unsqueeze(1), -torch.inf)
+        query = query.to(keys.dtype).unsqueeze(1)
+        for part in slices(len(keys), _at_once(keys[0].numel())):
+            hidden = _hidden_units(keys[part], query[part])
+            torch.mv(hidden.view(-1, len(v)), v, out=alpha[part].view(-1))
+        alpha.masked_fill_(padding, -torch.inf)
         torch.softmax(alpha, dim=-1, out=alpha)
 
     def align_backward(
@@ -167,7 +167,7 @@ class Operations:
     ) -> None:
         """Compute the query's gradient into ``d_query``; add to ``d_keys`` and ``d_v``.
 
-        There is one row per sentence. Hidden units are recomputed, see ``decoder_loop``.
+        Hidden units are recomputed, see ``decoder_loop``.
 
         Args:
             keys, query, v, alpha: as for ``align``.
@@ -251,6 +251,5 @@ def _sum(inputs: Tensor, recurrent: Tensor, context: Tensor | None) -> Tensor:
 
 def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
     """Return tanh(key + query), in memory that the next call reuses."""
-    shape = torch.broadcast_shapes(keys.shape, query.shape)
-    hidden = scratch("hidden units", shape.numel(), keys.dtype).view(shape)
+    hidden = scratch("hidden units", keys.numel(), keys.dtype).view(keys.shape)
     return torch.add(keys, query, out=hidden).tanh_()

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-ARRANGED = (torch.float32, torch.bfloat16)
 # numbers of a weight, times its uses: with fewer, arranging takes longer than it saves
 REPAID = 2**24
 
@@ -45,22 +44,16 @@ def weight_gradient(d_out: Tensor, x: Tensor) -> Tensor:
 
 
 def batch_product(weight: Tensor, uses: float = math.inf) -> Callable[..., Tensor]:
-    """Return the function from x, ``(rows, in)``, and perhaps a bias of any type to x W^T + b.
+    """Return the function from x, ``(rows, in)``, and perhaps a bias to x W^T + b, all of W's type.
 
-    All but the bias has W's type. It is for the steps or parts of one batch, of which there are
+    It is for the steps or parts of one batch, of which there are
     ``uses``: nothing is cached, nothing has a gradient. Rows of x may be strided.
     """
     if not _available(weight.dtype):
-        return partial(_plain, weight)
+        return lambda x, bias=None: linear(x, weight, bias)
     if uses * weight.numel() < REPAID:
         return partial(_arranged, weight)
     return partial(_arranged, torch.ops.mkldnn._reorder_linear_weight(weight))
-
-
-def _plain(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    if bias is None or bias.dtype == weight.dtype:
-        return linear(x, weight, bias)
-    return (linear(x, weight) + bias).to(weight.dtype)
 
 
 def _arranged(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -73,7 +66,7 @@ def _available(dtype: torch.dtype) -> bool:
 
     That needs torch's private operators for it, present and working.
     """
-    if dtype not in ARRANGED:
+    if dtype not in (torch.float32, torch.bfloat16):
         return False
     try:
         weight = torch.ops.mkldnn._reorder_linear_weight(torch.ones(2, 3, dtype=dtype))

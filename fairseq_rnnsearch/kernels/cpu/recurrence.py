@@ -42,7 +42,7 @@ from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, weight_gradient
 from fairseq_rnnsearch.kernels.derived import apply, first_order
-from fairseq_rnnsearch.kernels.interface import Direction
+from fairseq_rnnsearch.kernels.reference import Direction
 
 
 def recurrence(

@@ -20,8 +20,7 @@ from fairseq_rnnsearch.kernels.derived import obstacle
 from fairseq_rnnsearch.kernels.devices import runs_triton
 from fairseq_rnnsearch.kernels.gpu import masked_cost
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
-from fairseq_rnnsearch.kernels.interface import Direction
-from fairseq_rnnsearch.kernels.reference import Reference
+from fairseq_rnnsearch.kernels.reference import Direction, Reference
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     BiasedEmbedding,

@@ -14,7 +14,7 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.accuracy import accurate_product, accurate_type
 from fairseq_rnnsearch.kernels.derived import apply, first_order
 from fairseq_rnnsearch.kernels.gpu import products
-from fairseq_rnnsearch.kernels.interface import Direction
+from fairseq_rnnsearch.kernels.reference import Direction
 
 
 def recurrence(
