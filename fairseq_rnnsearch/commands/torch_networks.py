@@ -91,10 +91,10 @@ class TorchNetworks:
         ).logsumexp(dim=0)  # up to a constant the logarithm of the models' mean
         effects = (log_p[..., :1] - log_p[..., 1:]).cpu()
         is_source = words.ne(self._pad).cpu()
-        found: dict[int, NDArray[np.floating]] = {}
-        for row, number in enumerate(sample["id"].tolist()):
-            found[number] = effects[row, : len(targets[number]), is_source[row]].numpy()
-        return [found[number] for number in range(len(sources))]
+        return [
+            effects[row, : len(target), is_source[row]].numpy()
+            for row, target in zip(_rows_by_number(sample), targets, strict=True)
+        ]
 
     def _fairseq_generator(self, options: Options, by_authors: bool) -> Any:
         """Return a search of fairseq's, for its models, which offer no steps."""
@@ -115,14 +115,18 @@ class TorchNetworks:
         sample, eos = self._batch(sources, targets), self._dictionary.eos()
         scores = targets is not None
         beams = decode(generator, self.models, sample, self._pad, eos, scores=scores)
-        found = dict(zip(sample["id"].tolist(), beams, strict=True))
-        return [[*map(hypothesis_of, found[number])] for number in range(len(sources))]
+        return [[*map(hypothesis_of, beams[row])] for row in _rows_by_number(sample)]
 
     def _batch(self, sources: Sentences, targets: Sentences | None) -> dict:
         sides = [side and [*map(torch.tensor, side)] for side in (sources, targets)]
         batch = batch_of(*sides, self._pad, left_pad_source=self._left_pad_source)
         device = next(self.models[0].parameters()).device  # a model may have been moved
         return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
+
+
+def _rows_by_number(sample: dict) -> list[int]:
+    """Return the row of each sentence, in the order in which they were given."""
+    return sample["id"].argsort().tolist()
 
 
 def hypothesis_of(found: dict) -> Hypothesis:

@@ -14,7 +14,7 @@ class NumpyNetwork:
 
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
-        self.has_alignment, self.words = parameters.has_alignment, parameters.words
+        self.has_alignment = parameters.has_alignment
         readout, attention, unit = "decoder.readout.", "decoder.alignment_model.", "decoder.unit."
         notes = [unit + "context_weight", readout + "context_weight"]
         query = [readout + "state_weight"]
