@@ -11,9 +11,9 @@ from torch.utils._pytree import tree_map_only
 from fairseq_rnnsearch.decoding.batches import batch_of
 from fairseq_rnnsearch.decoding.decode import decode, has_alignment
 from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks, Sentences, searched
-from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.module_steps import begin_of, networks_of
 from fairseq_rnnsearch.decoding.search import Options
+from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.decoding.search.scorer import Scorer
 from fairseq_rnnsearch.engine.parameters import Parameters
 from fairseq_rnnsearch.errors import UserError

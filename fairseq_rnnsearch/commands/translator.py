@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from fairseq_rnnsearch.checks import LARGEST_LENPEN, Pieces, ScoringOptions, SearchOptions
 from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
 from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks
-from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.decoding.search import Options
+from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.text.coverage import (
     UNKNOWN,

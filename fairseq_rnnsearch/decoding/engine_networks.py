@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.search import Options, authors_search, search
 from fairseq_rnnsearch.decoding.search.beam_search import (
     NO_NUMBERS,
@@ -18,6 +17,7 @@ from fairseq_rnnsearch.decoding.search.beam_search import (
     Begin,
     longest_first,
 )
+from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.engine.choice import EnsembleSteps
 from fairseq_rnnsearch.engine.interface import Limits, Steps
 from fairseq_rnnsearch.engine.native import NativeNetwork, library

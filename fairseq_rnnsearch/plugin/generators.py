@@ -12,10 +12,10 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.module_steps import begin_of
 from fairseq_rnnsearch.decoding.search import Options, authors_search, search
 from fairseq_rnnsearch.decoding.search.authors_search import REPLACED
+from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network import Decoder
 

@@ -19,8 +19,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
 from fairseq_rnnsearch.decoding.search.beam_search import Begin, Options, Rules, Sentence, search
+from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.errors import pluralize
 
 logger = logging.getLogger(__name__)

@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_rnnsearch.decoding.hypothesis import Hypothesis
-from fairseq_rnnsearch.decoding.search.history import History, Rows
+from fairseq_rnnsearch.decoding.search.history import History, Hypothesis, Rows
 from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
 from fairseq_rnnsearch.errors import UserError
 
