@@ -25,7 +25,7 @@ from fairseq_rnnsearch.decoding.decode import decode
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.decoding.search.scorer import Scorer
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import reference
+from fairseq_rnnsearch.kernels import decoder_steps, reference
 from fairseq_rnnsearch.living import living_page
 from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
@@ -107,10 +107,10 @@ class Touched:
             alpha = row.expand(len(s), -1)
             return alpha @ memory.annotations[0], alpha, None
 
-        reference.attend = attend
+        reference.attend = decoder_steps.attend = attend
 
     def __exit__(self, *_):
-        reference.attend = self.attend
+        reference.attend = decoder_steps.attend = self.attend
 
 
 def batch(model, source, target=None):
