@@ -14,7 +14,7 @@ from fairseq_rnnsearch.text.corpus import checked_lines
 
 _SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 _UNKNOWN = _SYMBOLS.index("<unk>")
-_ENTRY = re.compile(r"([^\s\0\ufeff\ud800-\udfff]+) ([0-9]{1,18})\n")
+_ENTRY = re.compile(r"^([^\s\0\ufeff\ud800-\udfff]+) ([0-9]{1,18})$", re.MULTILINE)
 _COUNT = re.compile("-?[0-9]{1,18}")
 _OVERWRITE = " #fairseq:overwrite"
 
