@@ -289,11 +289,11 @@ static void panels_product(int64_t rows, const matrix *W, int64_t begin, int64_t
         const int8_t *of_words = (const int8_t *)W->panels + p * words * bytes * PANEL;
         const int64_t size = W->n - p * PANEL < PANEL ? W->n - p * PANEL : PANEL;
         if (W->kind == EIGHTS)
-            BY_ROWS(tile_of_words, EIGHTS, words, x_words + r / high * ROWS * words, x + r, of_words, scale,
-                    W->sums + p * PANEL, size, out + r * out_row, out_row)
+            BY_ROWS(tile_of_words, EIGHTS, words, x_words + r / high * ROWS * words, x + r,
+                    of_words, scale, W->sums + p * PANEL, size, out + r * out_row, out_row)
         if (W->kind == HALVES)
-            BY_ROWS(tile_of_words, HALVES, words, x_words + r / high * ROWS * words, x, of_words, 0, 0, size,
-                    out + r * out_row, out_row)
+            BY_ROWS(tile_of_words, HALVES, words, x_words + r / high * ROWS * words, x, of_words,
+                    0, 0, size, out + r * out_row, out_row)
         for (int64_t c = 0; c < k && W->kind < EIGHTS; c += DEPTH) {
             const int64_t deep = k - c < DEPTH ? k - c : DEPTH, at = (p * k + c) * PANEL;
             const float *w = (const float *)W->panels + at;
@@ -388,13 +388,13 @@ int64_t encode(const network *N, int64_t threads, int64_t sentences, const int32
                float *s_0)
 {
     const int64_t n = N->n, m = N->source_m, both = N->backward.gates.n ? 2 : 1;
-    const int64_t deep = m > both * n ? m : both * n, wide = positions > sentences ? positions : 0;
+    const int64_t deep = m > both * n ? m : both * n;
     memory M = {0};
     float *y = need(&M, positions * m), *inputs = need(&M, positions * 3 * n);
     float *states = need(&M, positions * both * n), *x = need(&M, sentences * 3 * n);
     float *h = need(&M, sentences * n), *after = need(&M, sentences * n);
     float *zr = need(&M, sentences * 3 * n);
-    float *more = need(&M, rounded_size(wide > sentences ? wide : sentences, deep));
+    float *more = need(&M, rounded_size(positions, deep));
     for (int64_t i = 0; i < positions && !M.failed; i++)
         embed(&N->source, m, words[i], y + i * m);
     for (int64_t half = 0; half < both && !M.failed; half++) {
