@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.decoding.module_steps import network_of
-from fairseq_rnnsearch.engine.interface import Limits
+from fairseq_rnnsearch.engine.interface import Limits, Rows
 from fairseq_rnnsearch.engine.native import NativeNetwork
 from fairseq_rnnsearch.engine.numpy_network import NumpyNetwork
 from fairseq_rnnsearch.engine.parameters import Parameters
@@ -75,13 +75,13 @@ def three_steps(network, threads):
     """Two hypotheses of each sentence, the second in other company, under all kinds of limits."""
     steps = network.steps(SOURCES, 2, threads)
     last = [int(word) for word in WORDS[:, 0] for _ in range(2)]
-    yield steps.best(None, None, [0.0] * 4, 4, Limits([-1] * 4, [True] * 4))
+    yield steps.best(Rows([], [], [0.0] * 4), 4, Limits([-1] * 4, [True] * 4))
     scores, forbidden = [i / 8 for i in range(8)], [[5, 7], *[[]] * 6, [4]]
     limits = Limits([-1, 2, 3, -1], [True, True, False, False], forbidden, 0.3, 1.3)
-    yield steps.best(last, [i // 2 for i in range(8)], scores, 4, limits)
+    yield steps.best(Rows([i // 2 for i in range(8)], last, scores), 4, limits)
     steps.keep([0, 2, 3])
     limits = Limits([-1] * 3, [False] * 3, None, float("inf"))
-    yield steps.best(last[:6], [1, 0, 4, 4, 6, 7], scores[:6], 4, limits)
+    yield steps.best(Rows([1, 0, 4, 4, 6, 7], last[:6], scores[:6]), 4, limits)
 
 
 @pytest.mark.parametrize("made", [engines, engines_in_8_bits])
@@ -108,11 +108,12 @@ def teacher_forced(network, reread=None):
     for log in (True, False):
         steps = network.steps(SOURCES, 1, 2)
         for t, word in enumerate(WORDS.T.tolist()):
-            words, parents = (None, None) if t == 0 else (WORDS[:, t - 1].tolist(), [0, 1, 2, 3])
+            before = ([0, 1, 2, 3], WORDS[:, t - 1].tolist()) if t else ([], [])
+            rows = Rows(*before, [0.0] * 4)
             if log:
-                yield steps.log_probabilities(words, parents, 4, 1.0)
+                yield steps.log_probabilities(rows, 1.0)
             elif reread is not None:
-                best = steps.best(words, parents, [0.0] * 4, 1, Limits(word, [False] * 4))
+                best = steps.best(rows, 1, Limits(word, [False] * 4))
                 yield reread(steps, best.weights, word)
 
 

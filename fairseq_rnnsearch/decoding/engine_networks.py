@@ -19,7 +19,7 @@ from fairseq_rnnsearch.decoding.search.beam_search import (
 )
 from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.engine.choice import EnsembleSteps
-from fairseq_rnnsearch.engine.interface import Limits, Steps
+from fairseq_rnnsearch.engine.interface import Limits, Rows, Steps
 from fairseq_rnnsearch.engine.native import NativeNetwork, library
 from fairseq_rnnsearch.engine.numpy_network import NumpyNetwork
 from fairseq_rnnsearch.engine.parameters import Parameters
@@ -214,10 +214,10 @@ def _forced(
         if len(rows) < len(order):
             steps.keep(rows)
             order = [order[row] for row in rows]
-        before = ([targets[number][t - 1] for number in order], rows) if t else (None, None)
+        before = (rows, [targets[number][t - 1] for number in order]) if t else ((), ())
         given = [targets[number][t] for number in order]
         limits = Limits(given, [False] * len(order))
-        best = steps.best(*before, [0.0] * len(order), 1, limits)
+        best = steps.best(Rows(*before, [0.0] * len(order)), 1, limits)
         for row, number in enumerate(order):
             log_p[number].append(best.scores[row][0])
             if best.weights is not None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
+from fairseq_rnnsearch.engine.interface import Best, Limits, Rows, Steps
 from fairseq_rnnsearch.engine.parameters import Parameters
 
 RUN = 64
@@ -27,25 +27,12 @@ class DenseSteps(Steps):
     def __init__(self, symbols: Parameters) -> None:
         self._symbols = symbols
 
-    def best(
-        self,
-        words: Sequence[int] | None,
-        parents: Sequence[int] | None,
-        scores: Sequence[float],
-        k: int,
-        limits: Limits,
-    ) -> Best:
+    def best(self, rows: Rows, k: int, limits: Limits) -> Best:
         """See `interface.Steps`."""
-        given = words, parents, len(scores), limits.temperature
-        return choose(*self.log_probabilities(*given), scores, k, limits, self._symbols)
+        found = self.log_probabilities(rows, limits.temperature)
+        return choose(*found, rows.scores, k, limits, self._symbols)
 
-    def log_probabilities(
-        self,
-        words: Sequence[int] | None,
-        parents: Sequence[int] | None,
-        rows: int,
-        temperature: float,
-    ) -> tuple[NDArray, NDArray | None]:
+    def log_probabilities(self, rows: Rows, temperature: float) -> tuple[NDArray, NDArray | None]:
         """Take a step; return log p of all words, ``(rows, words)``, and weights as `Best` has."""
         raise NotImplementedError
 
@@ -62,9 +49,10 @@ class EnsembleSteps(DenseSteps):
         super().__init__(symbols)
         self._steps = steps
 
-    def log_probabilities(self, *given: Any) -> tuple[NDArray, NDArray | None]:
+    def log_probabilities(self, rows: Rows, temperature: float) -> tuple[NDArray, NDArray | None]:
         """See `DenseSteps`."""
-        log_p, weights = zip(*(one.log_probabilities(*given) for one in self._steps), strict=True)
+        found = (one.log_probabilities(rows, temperature) for one in self._steps)
+        log_p, weights = zip(*found, strict=True)
         known = [one for one in weights if one is not None]
         # as fairseq divides it, also by those that lack weights
         mean = sum(known[1:], known[0]) / len(self._steps) if known else None

@@ -7,6 +7,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 
+class Rows(NamedTuple):
+    """The hypotheses of a step, one per row; before the first step they have no words.
+
+    Attributes:
+        parents: the row of the step before that each continues.
+        words: the last word of each.
+        scores: of each, the sum of log p so far.
+    """
+
+    parents: Sequence[int]
+    words: Sequence[int]
+    scores: Sequence[float]
+
+
 class Limits(NamedTuple):
     """What a step allows; see `Steps.best`.
 
@@ -44,20 +58,10 @@ class Best(NamedTuple):
 class Steps:
     """The steps for a batch; each sentence has as many hypotheses, whose rows are adjacent."""
 
-    def best(
-        self,
-        words: Sequence[int] | None,
-        parents: Sequence[int] | None,
-        scores: Sequence[float],
-        k: int,
-        limits: Limits,
-    ) -> Best:
+    def best(self, rows: Rows, k: int, limits: Limits) -> Best:
         """Take a step, and choose the k best words of each sentence.
 
         Args:
-            words: each hypothesis's last word; None in the first step.
-            parents: the row of the step before that each continues; None in the first step.
-            scores: of each hypothesis: the sum of log p so far.
             k: fewer than there are words of all hypotheses.
         """
         raise NotImplementedError

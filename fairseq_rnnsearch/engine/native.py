@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fairseq_rnnsearch.checks import DECODER_ORDERS
 from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL, compiled
-from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
+from fairseq_rnnsearch.engine.interface import Best, Limits, Rows, Steps
 from fairseq_rnnsearch.engine.parameters import Parameters
 
 WORD_BYTES = 64_000_000  # the most memory for kept products with words
@@ -80,34 +80,23 @@ class NativeNetwork:
         self.source_words = len(parameters.arrays["encoder.embedding.weight"])
         self._kept: list[NDArray] = []  # what C's pointers show
         e, d = "encoder.", "decoder."
-        matrices = {
-            "initial": [d + "initial_weight"],
-            "notes": [d + "unit.context_weight", d + "readout.context_weight"],
-            "word": [d + "unit.input_weight", d + "readout.word_weight"],
-            "gates": [d + "unit.recurrent_gates"],
-            "proposed": [d + "unit.recurrent_proposed"],
-            "query": [d + "readout.state_weight"],
-            "output": [d + "output.weight"],
-        }
+        gates, proposed = (f"decoder.unit.recurrent_{part}" for part in ("gates", "proposed"))
+        matrices = parameters.matrices | {"gates": [gates], "proposed": [proposed]}
         network = self.network = _Network()
         if parameters.has_alignment:
-            matrices["notes"].append(d + "alignment_model.annotation_weight")
-            matrices["query"].insert(0, d + "alignment_model.state_weight")
             network.energy = self._address(parameters[d + "alignment_model.energy_weight"])
             network.keys = len(parameters[d + "alignment_model.energy_weight"])
             network.backward = self._unit(e + "backward_unit.")
-        if parameters.is_factorised:
-            matrices["inner"] = [d + "output.inner_weight"]
         for name, parts in matrices.items():
             setattr(network, name, self._matrix(*parts))
         network.forward = self._unit(e + "forward_unit.")
         network.source, network.target = self._embedding(e), self._embedding(d)
-        readout, bias = parameters[d + "readout.bias"], parameters[d + "unit.input_bias"]
-        word_bias = np.concatenate((np.pad(bias, (0, 2 * len(bias))), readout))
+        word_bias = parameters.word_bias
         network.word_bias = self._address(word_bias)
         network.initial_bias = self._address(parameters[d + "initial_bias"])
         network.output_bias = self._address(parameters[d + "output.bias"])
-        network.n, network.d, network.l = parameters.n, parameters.d, len(readout) // 2
+        network.n, network.d = parameters.n, parameters.d
+        network.l = len(parameters[d + "readout.bias"]) // 2
         network.source_m = len(parameters[e + "embedding.bias"])
         network.m = len(parameters[d + "embedding.bias"])
         network.order = DECODER_ORDERS.index(parameters.order)
@@ -210,39 +199,27 @@ class NativeSteps(Steps):
             s_before=before, s_after=after, is_first=1,
         )  # fmt: skip
         self._of(length, first)
-        self._words: Sequence[int] | None = None  # of the last step
+        self._words: Sequence[int] = ()  # of the last step
         self._alpha = self._alpha_before = array("f")
         self._found = [array("f")]
 
-    def best(
-        self,
-        words: Sequence[int] | None,
-        parents: Sequence[int] | None,
-        scores: Sequence[float],
-        k: int,
-        limits: Limits,
-    ) -> Best:
+    def best(self, rows: Rows, k: int, limits: Limits) -> Best:
         """See `interface.Steps`."""
-        self._begin(words, parents, len(scores))
+        self._begin(rows)
         count = len(limits.only) * k
         found = self._find(count)
-        self._choose(self._search, scores, k, limits)
+        self._choose(self._search, rows.scores, k, limits)
         starts, lists = range(0, count, k), [part.tolist() for part in found]
         return Best(*([part[i : i + k] for i in starts] for part in lists), self._weights())
 
-    def log_probabilities(
-        self,
-        words: Sequence[int] | None,
-        parents: Sequence[int] | None,
-        rows: int,
-        temperature: float,
-    ) -> tuple[NDArray, NDArray | None]:
-        """Take a step; return log p of all words, ``(rows, words)``, and weights as `Best` has."""
-        self._begin(words, parents, rows)
-        log_p = np.empty((rows, self._network.words), np.float32)
+    def log_probabilities(self, rows: Rows, temperature: float) -> tuple[NDArray, NDArray | None]:
+        """See `DenseSteps`."""
+        self._begin(rows)
+        count = len(rows.scores)
+        log_p = np.empty((count, self._network.words), np.float32)
         self._search.log_p = _data(log_p)
-        limits = Limits([-1] * rows, [False] * rows, temperature=temperature)
-        self._choose(self._search, [0.0] * rows, 1, limits)
+        limits = Limits([-1] * count, [False] * count, temperature=temperature)
+        self._choose(self._search, rows.scores, 1, limits)
         self._search.log_p = None
         return log_p, self._weights()
 
@@ -263,7 +240,7 @@ class NativeSteps(Steps):
         weights = np.ascontiguousarray(weights, np.float32)
         along = weights if all_along else np.ascontiguousarray(self._weights()[own])
         parents, previous = array("i", sentences), None
-        if self._words is not None:
+        if self._words:
             previous = array("i", [self._words[i] for i in sentences])
         length, first = (array("i", [part[i] for i in sentences]) for part in self._described)
         after = np.empty((rows, self._states.shape[2]), np.float32)
@@ -290,16 +267,17 @@ class NativeSteps(Steps):
             return None
         return np.frombuffer(self._alpha, np.float32).reshape(-1, self._search.source)
 
-    def _begin(self, words: Sequence[int] | None, parents: Sequence[int] | None, rows: int) -> None:
+    def _begin(self, rows: Rows) -> None:
         """Begin a step: what was after the last one is before this one."""
-        search = self._search
+        search, count = self._search, len(rows.scores)
         search.s_before, search.s_after = search.s_after, search.s_before
-        self._alpha_before, self._alpha = self._alpha, array("f", bytes(4 * rows * search.source))
+        self._alpha_before, self._alpha = self._alpha, array("f", bytes(4 * count * search.source))
         search.alpha_before, search.alpha = _at(self._alpha_before), _at(self._alpha)
-        search.width, search.is_first, self._words = rows // search.sentences, words is None, words
-        if words is not None:
-            _check_words(words, self._network.words)
-            self._given = array("i", words), array("i", parents)
+        search.width, search.is_first = count // search.sentences, not rows.words
+        self._words = rows.words
+        if rows.words:
+            _check_words(rows.words, self._network.words)
+            self._given = array("i", rows.words), array("i", rows.parents)
             search.previous, search.parents = map(_at, self._given)
 
     def _find(self, candidates: int) -> list[array]:

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_rnnsearch.engine.choice import DenseSteps
+from fairseq_rnnsearch.engine.interface import Rows
 from fairseq_rnnsearch.engine.parameters import Parameters
 
 
@@ -15,25 +16,12 @@ class NumpyNetwork:
     def __init__(self, parameters: Parameters) -> None:
         self.parameters = parameters
         self.has_alignment = parameters.has_alignment
-        readout, attention, unit = "decoder.readout.", "decoder.alignment_model.", "decoder.unit."
-        notes = [unit + "context_weight", readout + "context_weight"]
-        query = [readout + "state_weight"]
         if self.has_alignment:
-            notes.append(attention + "annotation_weight")
-            query.insert(0, attention + "state_weight")
-            self.energy = parameters[attention + "energy_weight"]
-        self.notes, self.query = self._transposed(*notes), self._transposed(*query)
-        self.word = self._transposed(unit + "input_weight", readout + "word_weight")
-        bias = parameters[unit + "input_bias"]
-        self.word_bias = np.concatenate(
-            (bias, np.zeros(2 * len(bias)), parameters[readout + "bias"])
-        )
-        self.word_bias = self.word_bias.astype(parameters.dtype)
-        self.initial = self._transposed("decoder.initial_weight")
-        self.output = self._transposed("decoder.output.weight")
-        self.inner = (
-            self._transposed("decoder.output.inner_weight") if parameters.is_factorised else None
-        )
+            self.energy = parameters["decoder.alignment_model.energy_weight"]
+        self.matrices = {
+            name: self._transposed(*parts) for name, parts in parameters.matrices.items()
+        }
+        self.word_bias = parameters.word_bias
         self.units = {
             name: [self._transposed(f"{name}.recurrent_{part}") for part in ("gates", "proposed")]
             for name in ("encoder.forward_unit", "encoder.backward_unit", "decoder.unit")
@@ -60,7 +48,7 @@ class NumpyNetwork:
         lengths = np.array([len(source) for source in sources])
         mask = np.arange(lengths[0]) < lengths[:, None]
         embedded = parameters.embedded("encoder", [word for source in sources for word in source])
-        states = np.zeros((*mask.shape, len(self.notes)), parameters.dtype)
+        states = np.zeros((*mask.shape, len(self.matrices["notes"])), parameters.dtype)
         for half, name in enumerate(name for name in self.units if name.startswith("encoder")):
             inputs = np.zeros((*mask.shape, 3 * n), parameters.dtype)
             inputs[mask] = embedded @ self.inputs[name]
@@ -70,10 +58,10 @@ class NumpyNetwork:
                 alive = np.count_nonzero(mask[:, t])
                 h[:alive] = self.unit(name, inputs[:alive, t], h[:alive])
                 states[:alive, t, half * n : (half + 1) * n] = h[:alive]
-        s_0 = np.tanh(h @ self.initial + parameters["decoder.initial_bias"])
+        s_0 = np.tanh(h @ self.matrices["initial"] + parameters["decoder.initial_bias"])
         if not self.has_alignment:  # a single annotation gets all the weight
-            return (h @ self.notes)[:, None], np.ones((len(sources), 1), bool), s_0
-        return states @ self.notes, mask, s_0
+            return (h @ self.matrices["notes"])[:, None], np.ones((len(sources), 1), bool), s_0
+        return states @ self.matrices["notes"], mask, s_0
 
 
 class NumpySteps(DenseSteps):
@@ -85,21 +73,15 @@ class NumpySteps(DenseSteps):
         self._notes, self._mask, self._after = network.encode(sources)
         self._alpha: NDArray | None = None
 
-    def log_probabilities(
-        self,
-        words: Sequence[int] | None,
-        parents: Sequence[int] | None,
-        rows: int,
-        temperature: float,
-    ) -> tuple[NDArray, NDArray | None]:
+    def log_probabilities(self, rows: Rows, temperature: float) -> tuple[NDArray, NDArray | None]:
         """See `DenseSteps`."""
-        own = list(range(rows) if parents is None else parents)
+        own = list(rows.parents or range(len(rows.scores)))
         self._before, self._alpha_before = self._after[own], self._alpha
         if self._alpha is not None:
             self._alpha_before = self._alpha[own]
-        self._words = words
+        self._words = rows.words
         log_p, self._after, self._alpha = self._step(
-            words, self._before, self._alpha_before, self._notes, self._mask, temperature
+            rows.words, self._before, self._alpha_before, self._notes, self._mask, temperature
         )
         return log_p, self._alpha.astype(np.float32) if self._network.has_alignment else None
 
@@ -110,7 +92,7 @@ class NumpySteps(DenseSteps):
         own = list(sentences)
         before = None if self._alpha_before is None else self._alpha_before[own]
         log_p, _, _ = self._step(
-            None if self._words is None else [self._words[i] for i in own],
+            self._words and [self._words[i] for i in own],
             *(self._before[own], before, self._notes[own], self._mask[own], 1.0),
             alpha=weights if all_along else self._alpha[own],
             read_alpha=weights,
@@ -123,7 +105,7 @@ class NumpySteps(DenseSteps):
 
     def _step(
         self,
-        words: Sequence[int] | None,
+        words: Sequence[int],
         s: NDArray,
         alpha_before: NDArray | None,
         notes: NDArray,
@@ -136,26 +118,26 @@ class NumpySteps(DenseSteps):
         network, d = self._network, s.shape[1]
         parameters, order = network.parameters, network.parameters.order
         inputs = np.tile(network.word_bias, (len(s), 1))
-        if words is not None:  # e(y_0) is zero, without the bias
-            inputs += parameters.embedded("decoder", list(words)) @ network.word
+        if words:  # e(y_0) is zero, without the bias
+            inputs += parameters.embedded("decoder", list(words)) @ network.matrices["word"]
         of_unit, of_readout = inputs[:, : 3 * d], inputs[:, 3 * d :]
         C, C_o, keys = np.split(notes, (3 * d, inputs.shape[1]), axis=2)
-        if order == "program" and words is not None:
+        if order == "program" and words:
             s = network.unit("decoder.unit", of_unit + _context(alpha_before, C), s)
-        query = s @ network.query
+        query = s @ network.matrices["query"]
         if alpha is None:
             alpha = self._weights(query[:, : keys.shape[2]], keys, mask)
         after = s
         if order != "program":
             after = network.unit("decoder.unit", of_unit + _context(alpha, C), s)
         if order == "section3":
-            query = after @ network.query
+            query = after @ network.matrices["query"]
         t = of_readout + query[:, keys.shape[2] :]
         t += _context(alpha if read_alpha is None else read_alpha, C_o)
         t = np.maximum(t[:, ::2], t[:, 1::2])
-        if network.inner is not None:
-            t = t @ network.inner
-        logits = (t @ network.output + parameters["decoder.output.bias"]) / temperature
+        if "inner" in network.matrices:
+            t = t @ network.matrices["inner"]
+        logits = (t @ network.matrices["output"] + parameters["decoder.output.bias"]) / temperature
         logits -= logits.max(axis=1, keepdims=True)
         logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
         return logits.astype(parameters.dtype, copy=False), after, alpha

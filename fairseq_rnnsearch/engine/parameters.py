@@ -55,6 +55,34 @@ class Parameters:
         """The type to compute in: float64, or float32 for any narrower one."""
         return np.result_type(self.arrays["decoder.output.bias"].dtype, np.float32)
 
+    @property
+    def matrices(self) -> dict[str, list[str]]:
+        """The matrices that multiply the same, and are stacked: notes read the annotations.
+
+        ``word`` reads the previous word, ``query`` the state.
+        """
+        unit, readout, attention = (
+            f"decoder.{part}." for part in ("unit", "readout", "alignment_model")
+        )
+        notes, query = [f"{part}context_weight" for part in (unit, readout)], []
+        if self.has_alignment:
+            notes.append(attention + "annotation_weight")
+            query.append(attention + "state_weight")
+        inner = {"inner": ["decoder.output.inner_weight"]} if self.is_factorised else {}
+        return inner | {
+            "initial": ["decoder.initial_weight"],
+            "notes": notes,
+            "word": [unit + "input_weight", readout + "word_weight"],
+            "query": [*query, readout + "state_weight"],
+            "output": ["decoder.output.weight"],
+        }
+
+    @property
+    def word_bias(self) -> NDArray:
+        """The biases of all that the matrices ``word`` give: gates have none."""
+        of_unit, of_readout = self["decoder.unit.input_bias"], self["decoder.readout.bias"]
+        return np.concatenate((np.pad(of_unit, (0, 2 * len(of_unit))), of_readout))
+
     def __getitem__(self, name: str) -> NDArray:
         """Return a parameter in the type to compute in."""
         return self.stacked(name)

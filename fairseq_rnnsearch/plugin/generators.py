@@ -15,6 +15,7 @@ from torch import Tensor
 from fairseq_rnnsearch.decoding.module_steps import begin_of
 from fairseq_rnnsearch.decoding.search import Options, authors_search, search
 from fairseq_rnnsearch.decoding.search.authors_search import REPLACED
+from fairseq_rnnsearch.decoding.search.beam_search import repeating
 from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network import Decoder
@@ -29,13 +30,8 @@ class RepeatBlocker(NGramRepeatBlock):
     def _no_repeat_ngram(
         self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int
     ) -> Tensor:
-        size = self.no_repeat_ngram_size
         for row, words in enumerate(tokens[:, 1 : step + 1].tolist()):  # without the start symbol
-            last = words[len(words) - size + 1 :]
-            for place in range(len(words) - size + 1):
-                *before, repeated = words[place : place + size]
-                if before == last:
-                    lprobs[row, repeated] = -math.inf
+            lprobs[row, repeating(words, self.no_repeat_ngram_size)] = -math.inf
         return lprobs
 
 

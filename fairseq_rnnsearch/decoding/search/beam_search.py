@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from fairseq_rnnsearch.decoding.search.history import History, Hypothesis, Rows
-from fairseq_rnnsearch.engine.interface import Best, Limits, Steps
+from fairseq_rnnsearch.decoding.search.history import History, Hypothesis
+from fairseq_rnnsearch.engine.interface import Best, Limits, Rows, Steps
 from fairseq_rnnsearch.errors import UserError
 
 Begin = Callable[[Sequence[Any], int], Steps]
@@ -192,14 +192,12 @@ class _Search:
         forbidden = None
         if options.no_repeat_ngram_size:
             forbidden = [
-                _repeating(words, options.no_repeat_ngram_size)
+                repeating(words, options.no_repeat_ngram_size)
                 for words in self._history.words_of(rows)
             ]
         limits = Limits(only, no_end, forbidden, options.unk_penalty, options.temperature)
         k = min(2 * options.beam_size, width * options.vocab_size - 1)
-        return self._steps.best(
-            *((rows.words, rows.parents) if step else (None, None)), rows.scores, k, limits
-        )
+        return self._steps.best(rows, k, limits)
 
     def _advance(self, step: int, best: Best) -> Rows:
         """Advance with the best candidates, and drop sentences whose beam is complete."""
@@ -264,7 +262,7 @@ class _Search:
         return (going + complete)[:beam]
 
 
-def _repeating(words: list[int], size: int) -> list[int]:
+def repeating(words: list[int], size: int) -> list[int]:
     """Return the words that would repeat n-grams of this size."""
     last = words[len(words) - size + 1 :]
     places = range(len(words) - size + 1)

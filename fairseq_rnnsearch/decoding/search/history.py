@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.engine.interface import Steps
+from fairseq_rnnsearch.engine.interface import Rows, Steps
 
 
 class Hypothesis(NamedTuple):
@@ -30,14 +30,6 @@ class Hypothesis(NamedTuple):
     score: float
     log_p: NDArray[np.floating]
     weights: NDArray[np.floating] | None
-
-
-class Rows(NamedTuple):
-    """The hypotheses that continue to the next step, one per row."""
-
-    parents: list[int]
-    words: list[int]
-    scores: list[float]
 
 
 class _End(NamedTuple):
@@ -71,9 +63,7 @@ class History:
 
     def words_of(self, rows: Rows) -> list[list[int]]:
         """Return all words of the hypotheses that the last step has left."""
-        last = len(self.steps)
-        ends = [_End(last, row, 0, 0.0) for row in range(len(rows.scores))] if last else []
-        return [self._follow(end)[0][:-1] for end in ends] or [[] for _ in rows.scores]
+        return [self._follow(len(self.steps), row)[0] for row in range(len(rows.scores))]
 
     def hypotheses(self, steps: Steps, eos: int, power: float) -> list[list[Hypothesis]]:
         """Return each sentence's hypotheses, best first.
@@ -86,30 +76,32 @@ class History:
         beams: list[list[Hypothesis]] = [[] for _ in self.lengths]
         if not self._ends:
             return beams
-        paths = [self._follow(end) for end in self._ends]
-        after = [[0] * (len(self.weights) - len(words)) for words, _, _ in paths]
-        log_p = np.array([sums + rest for (_, sums, _), rest in zip(paths, after, strict=True)])
+        beginnings, sums, rows = [], [], []  # sums and rows as long as the longest hypothesis
+        for end in self._ends:
+            words, own_sums, own_rows = self._follow(end.step, end.row)
+            after = [0] * (len(self.weights) - end.step - 1)
+            beginnings.append(words)
+            sums.append([*own_sums, end.score, *after])
+            rows.append([*own_rows, end.row, *after])
+        log_p = np.array(sums)
         log_p[:, 1:] -= log_p[:, :-1].copy()
-        rows = [rows + rest for (_, _, rows), rest in zip(paths, after, strict=True)]
         weights = steps.weights_of(self.weights, rows)
-        for i, (end, (words, _, _)) in enumerate(zip(self._ends, paths, strict=True)):
-            words[-1], length = eos, len(words)
-            own = None
+        for i, (end, words) in enumerate(zip(self._ends, beginnings, strict=True)):
+            length, own = end.step + 1, None
             if weights is not None:
                 own = weights[i, :length, : self.lengths[end.sentence]]
             score = end.score / length**power
-            beams[end.sentence].append(Hypothesis(words, score, log_p[i, :length], own))
+            beams[end.sentence].append(Hypothesis([*words, eos], score, log_p[i, :length], own))
         for beam in beams:  # as fairseq compares them, in float32
             beam.sort(key=lambda one: -np.float32(one.score))
         return beams
 
-    def _follow(self, end: _End) -> tuple[list[int], list[float], list[int]]:
-        """Return words, sums of log p, and each word's row, the end's last; its word is 0."""
-        words, sums, rows = [0], [end.score], [end.row]
-        row = end.row
-        for step in reversed(self.steps[: end.step]):
-            words.append(step.words[row])
-            sums.append(step.scores[row])
-            row = step.parents[row]
+    def _follow(self, step: int, row: int) -> tuple[list[int], list[float], list[int]]:
+        """Return what led to a row of a step: words, sums of log p, and the rows before it."""
+        words, sums, rows = [], [], []
+        for before in reversed(self.steps[:step]):
+            words.append(before.words[row])
+            sums.append(before.scores[row])
+            row = before.parents[row]
             rows.append(row)
         return words[::-1], sums[::-1], rows[::-1]
