@@ -9,13 +9,11 @@ import pytest
 
 from fairseq_rnnsearch.decoding.search import torch_steps
 from fairseq_rnnsearch.engine import choice
-from fairseq_rnnsearch.kernels.cpu import operations
 from fairseq_rnnsearch.network import forced_scoring
 
 SMALLEST = [
     (torch_steps, "RUN", 1),
     (choice, "RUN", 1),
-    (operations, "BLOCK", 1),
     (forced_scoring, "_LOGITS", 1),
 ]
 

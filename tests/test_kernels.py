@@ -20,7 +20,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch import kernels
 from fairseq_rnnsearch.kernels import BACKENDS, Direction, choose
-from fairseq_rnnsearch.kernels.cpu import compiled, operations, output_cost
+from fairseq_rnnsearch.kernels.cpu import output_cost
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 
@@ -134,15 +134,6 @@ CASES = {
 SMALL = ("one, masked, reversed", "two", "decoder, one row", "cost, smoothed")
 
 
-@pytest.fixture(params=["compiled", "torch"], autouse=True)
-def steps(request, monkeypatch):
-    """What is no product is done in C, or as on a machine without a compiler."""
-    if request.param == "torch":
-        monkeypatch.setattr(compiled, "FUNCTIONS", compiled.FUNCTIONS._replace(types=()))
-    else:
-        assert compiled.FUNCTIONS.of_type(torch.float32), "no C compiler"
-
-
 def full_of_nan(size, dtype):
     """As memory may come."""
     return torch.full((size,), torch.nan, dtype=dtype)
@@ -155,8 +146,7 @@ def case(request, monkeypatch):
     at_once = 2**26 if "rounded" in request.param else 250
     monkeypatch.setattr(output_cost, "GRADIENTS", at_once)
     monkeypatch.setattr(output_cost, "TOGETHER", 2**25 if "together" in request.param else 0)
-    monkeypatch.setattr(operations, "BLOCK", 30)
-    monkeypatch.setattr(output_cost, "scratch", lambda _, *shape: full_of_nan(*shape))
+    monkeypatch.setattr(output_cost, "_scratch", full_of_nan)
     return CASES[request.param]
 
 
@@ -225,12 +215,6 @@ def test_without_gradients_the_values_are_the_same(case):
         found = outputs(fast, case)
     assert not any(x.requires_grad for x in found)
     assert_close(found, tuple(x.detach() for x in outputs(reference, case)), **CLOSE)
-
-
-def test_memory_of_inference_serves_training():
-    with torch.inference_mode():
-        operations.scratch("a test's", 3, torch.float32)
-    operations.scratch("a test's", 3, torch.float32).fill_(1)
 
 
 def test_each_tensor_may_go_without_gradient_and_be_stored_in_any_way(case):

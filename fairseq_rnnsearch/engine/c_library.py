@@ -1,7 +1,6 @@
 """Compile C for this machine on first use, and cache the library below ``~/.cache``.
 
-Without a working compiler, NumPy's and PyTorch's operations do the work. ``$CC`` names the
-compiler.
+Without a working compiler, NumPy translates and PyTorch trains. ``$CC`` names the compiler.
 """
 
 import ctypes

@@ -23,8 +23,7 @@ from torch import Tensor
 from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.c_functions import TYPES, Functions
-from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE
-from fairseq_rnnsearch.kernels.cpu.operations import check_words, scratch
+from fairseq_rnnsearch.kernels.cpu.operations import SOURCE, check_words
 from fairseq_rnnsearch.kernels.derived import smoothing
 
 ARGUMENTS = {"rdrop_cost": (*4 * (INTEGER,), *3 * (POINTER,), *2 * (REAL,), *3 * (POINTER,))}
@@ -108,7 +107,7 @@ def _compiled(
     threads, (rows, target, symbols) = torch.get_num_threads(), logits.shape
     dtype, gradient = accurate_type(logits.dtype), torch.empty_like(logits)
     costs = logits.new_empty(len(words), 3, dtype=dtype)
-    memory = scratch("R-Drop", 2 * threads * symbols, dtype)
+    memory = logits.new_empty(2 * threads * symbols, dtype=dtype)
     functions.rdrop_cost(
         *(threads, rows // 2, target, symbols),
         *(x.data_ptr() for x in (logits, words, present)),

@@ -56,7 +56,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.compiled import operations
+from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, weight_gradient
 from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_order
 
@@ -101,7 +101,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         times_U_gates_and_W_a, times_C, times_U = (
             batch_product(x, steps) for x in (U_gates_and_W_a, C, U)
         )
-        ops = operations(operands)
+        ops = Operations(operands)
         for i in range(steps):
             s = states[i]
             gates, queries[i] = times_U_gates_and_W_a(s.to(operands)).split((2 * n, len(v_a)), 1)
@@ -134,7 +134,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         times_U_gates_and_W_a_T, times_C_T, times_U_T = (
             batch_product(x.T, steps) for x in (U_gates_and_W_a, C, U)
         )
-        ops = operations(U.dtype)
+        ops = Operations(U.dtype)
         d_products = U.new_empty(steps, B, width + len(v_a))  # [d_inputs, d_query]
         d_inputs, d_query = d_products.split((width, len(v_a)), dim=-1)
         d_inputs[updates:] = 0

@@ -1,6 +1,6 @@
-/* The functions of operations.py, each in one pass through memory. compiled.py compiles this file
-   for one type of the products' operands: float, double or (BFLOAT16) bfloat16, whose sums and
-   states are in float. `..._row` is a matrix's row stride, in numbers. */
+/* The functions of operations.py, which describes them, each in one pass through memory. The file is
+   compiled for one type of the products' operands: float, double or (BFLOAT16) bfloat16, whose sums
+   and states are in float. `..._row` is a matrix's row stride, in numbers. */
 
 #include "numbers.h"
 

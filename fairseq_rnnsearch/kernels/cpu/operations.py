@@ -1,52 +1,56 @@
-"""Elementwise operations (gates, alignment model, cost of words) in PyTorch.
+"""Elementwise operations (gates, alignment model, cost of words) in C, compiled on first use.
 
-``compiled.CompiledOperations`` has them in C, where each function reads memory only once.
-Operands of matrix products are in the operands' type; everything else, states and sums above all,
-is in float32 or wider ("exact" below).
+Each function reads memory only once. Operands of matrix products are in the operands' type;
+everything else, states and sums above all, is in float32 or wider ("exact" below). Rows may be
+strided; each row, and every other tensor, is contiguous. The equations come from ``gated_unit`` and
+``alignment_model`` of ``paper.equations``, the gradients from ``recurrence`` and ``decoder_loop``.
 
-Rows may be strided; each row, and every other tensor, is contiguous. The equations come from
-``gated_unit`` and ``alignment_model`` of ``paper.equations``, the gradients from ``recurrence`` and
-``decoder_loop``.
+C trusts its pointers, and would read or write a tensor of the wrong type or shape as if it were
+right. So every call checks each tensor, which costs half a microsecond.
 """
 
-import threading
-from functools import cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.derived import slices, smoothing
+from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.c_functions import TYPES, Functions
+from fairseq_rnnsearch.kernels.derived import smoothing
 
-# numbers per block: two megabytes in float32 fit the caches of two cores
-BLOCK = 1 << 19
-
-
-@cache
-def _memory() -> threading.local:
-    return threading.local()
-
-
-def scratch(purpose: str, size: int, dtype: torch.dtype) -> Tensor:
-    """Return ``(size,)`` numbers in memory that the thread's next call for this purpose reuses.
-
-    Allocating it for every batch would be slow.
-    """
-    tensors = _memory().__dict__
-    memory = tensors.get(purpose)
-    if memory is None or memory.dtype != dtype or len(memory) < size:
-        with torch.inference_mode(False):  # what translating allocates may serve training later
-            memory = tensors[purpose] = torch.empty(size, dtype=dtype, device="cpu")
-    return memory[:size]
+SOURCE = Path(__file__).with_name("operations.c")
+_MATRIX = (POINTER, INTEGER)  # first number, row stride
+ARGUMENTS = {
+    "unit_gates": (*3 * (INTEGER,), *3 * _MATRIX, *4 * (POINTER,)),
+    "unit_state": (*3 * (INTEGER,), *3 * _MATRIX, *3 * (POINTER,)),
+    "unit_backward": (*3 * (INTEGER,), POINTER, *2 * _MATRIX, *2 * (POINTER,), *_MATRIX),
+    "unit_backward_reset": (*3 * (INTEGER,), *4 * (POINTER,), *_MATRIX),
+    "align": (*4 * (INTEGER,), POINTER, *_MATRIX, *3 * (POINTER,)),
+    "align_backward": (*4 * (INTEGER,), POINTER, *_MATRIX, *5 * (POINTER,), *_MATRIX, POINTER),
+    "cost_of_words": (*3 * (INTEGER,), *2 * (POINTER,), *2 * (REAL,), *5 * (POINTER,)),
+}
+FUNCTIONS = Functions(SOURCE, ARGUMENTS, TYPES)
 
 
 class Operations:
-    """The operations in PyTorch. Sums over a batch are collected in ``parts`` rows.
+    """The operations for a type, with torch's current number of threads.
 
     The buffer ``unit``, ``(batch, 3n)``, holds one step's [h~, z, r], and ``d_inputs`` the
-    gradients of their arguments, [d_a, d_a_z, d_a_r].
+    gradients of their arguments, [d_a, d_a_z, d_a_r]. Sums over a batch are collected in ``parts``
+    rows.
+
+    Args:
+        operands: the type.
+
+    Raises:
+        ValueError: by each function, before it writes anything, if a tensor is not as described.
     """
 
-    parts = 1
+    def __init__(self, operands: torch.dtype) -> None:
+        self.parts = torch.get_num_threads()
+        self._c = FUNCTIONS.of_type(operands)
+        self._operands, self._exact = operands, accurate_type(operands)
 
     def unit_gates(
         self,
@@ -69,11 +73,17 @@ class Operations:
             unit: exact, ``(batch, 3n)``.
             reset_state: in the operands' type, ``(batch, n)``.
         """
-        n = state.size(1)
-        torch.sigmoid(_sum(inputs, recurrent, context), out=unit[:, n:])
-        if present is not None:
-            unit[:, n : 2 * n] *= present.unsqueeze(1)
-        torch.mul(unit[:, 2 * n :], state, out=reset_state)
+        B, n = state.shape
+        self._c.unit_gates(
+            self.parts, B, n,
+            *_rows("unit_gates: inputs", inputs, self._exact, B, 2 * n),
+            *_rows("unit_gates: recurrent", recurrent, self._operands, B, 2 * n),
+            *_rows_or_none("unit_gates: context", context, self._operands, B, 2 * n),
+            _whole("unit_gates: state", state, self._exact, (B, n)),
+            None if present is None else _whole("unit_gates: present", present, self._exact, (B,)),
+            _whole("unit_gates: unit", unit, self._exact, (B, 3 * n)),
+            _whole("unit_gates: reset_state", reset_state, self._operands, (B, n)),
+        )  # fmt: skip
 
     def unit_state(
         self,
@@ -90,9 +100,16 @@ class Operations:
             inputs, recurrent, context: x, U (r o h) and C c, as for ``unit_gates``, ``(batch, n)``.
             state: h.
         """
-        proposed, z, _ = unit.split(state.size(1), dim=1)
-        torch.tanh(_sum(inputs, recurrent, context), out=proposed)
-        torch.lerp(state, proposed, z, out=new_state)
+        B, n = state.shape
+        self._c.unit_state(
+            self.parts, B, n,
+            *_rows("unit_state: inputs", inputs, self._exact, B, n),
+            *_rows("unit_state: recurrent", recurrent, self._operands, B, n),
+            *_rows_or_none("unit_state: context", context, self._operands, B, n),
+            _whole("unit_state: state", state, self._exact, (B, n)),
+            _whole("unit_state: unit", unit, self._exact, (B, 3 * n)),
+            _whole("unit_state: new_state", new_state, self._exact, (B, n)),
+        )  # fmt: skip
 
     def unit_backward(
         self,
@@ -112,15 +129,16 @@ class Operations:
             unit, state: h~, z, r and h, as after ``unit_state``.
             d_inputs: in the operands' type, ``(batch, 3n)``.
         """
-        for addend in (d_output, d_from_product):
-            if addend is not None:
-                d_state += addend
-        proposed, z, _ = unit.split(state.size(1), dim=1)
-        d_proposed, d_z, _ = d_inputs.split(state.size(1), dim=1)
-        d_z.copy_(torch.ops.aten.sigmoid_backward((proposed - state).mul_(d_state), z))
-        changed = d_state * z
-        d_state -= changed
-        d_proposed.copy_(torch.ops.aten.tanh_backward(changed, proposed))
+        B, n = state.shape
+        self._c.unit_backward(
+            self.parts, B, n,
+            _whole("unit_backward: d_state", d_state, self._exact, (B, n)),
+            *_rows_or_none("unit_backward: d_output", d_output, self._operands, B, n),
+            *_rows_or_none("unit_backward: d_from_product", d_from_product, self._operands, B, n),
+            _whole("unit_backward: unit", unit, self._exact, (B, 3 * n)),
+            _whole("unit_backward: state", state, self._exact, (B, n)),
+            *_rows("unit_backward: d_inputs", d_inputs, self._operands, B, 3 * n),
+        )  # fmt: skip
 
     def unit_backward_reset(
         self, d_state: Tensor, d_reset_state: Tensor, unit: Tensor, state: Tensor, d_inputs: Tensor
@@ -130,10 +148,15 @@ class Operations:
         Args:
             d_reset_state: d_q, the gradient of r o h, in the operands' type, ``(batch, n)``.
         """
-        n = state.size(1)
-        r, d_reset_state = unit[:, 2 * n :], d_reset_state.to(d_state.dtype)
-        d_inputs[:, 2 * n :] = torch.ops.aten.sigmoid_backward(d_reset_state * state, r)
-        d_state.addcmul_(d_reset_state, r)
+        B, n = state.shape
+        self._c.unit_backward_reset(
+            self.parts, B, n,
+            _whole("unit_backward_reset: d_state", d_state, self._exact, (B, n)),
+            _whole("unit_backward_reset: d_reset_state", d_reset_state, self._operands, (B, n)),
+            _whole("unit_backward_reset: unit", unit, self._exact, (B, 3 * n)),
+            _whole("unit_backward_reset: state", state, self._exact, (B, n)),
+            *_rows("unit_backward_reset: d_inputs", d_inputs, self._operands, B, 3 * n),
+        )  # fmt: skip
 
     def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
         """Compute the alignment weights, the softmax of v . tanh(key + query), into ``alpha``.
@@ -147,12 +170,15 @@ class Operations:
             padding: ``(sentences, source)``, true for padding, whose weight is 0.
             alpha: exact, ``(sentences, source)``.
         """
-        query = query.to(keys.dtype).unsqueeze(1)
-        for part in slices(len(keys), _at_once(keys[0].numel())):
-            hidden = _hidden_units(keys[part], query[part])
-            torch.mv(hidden.view(-1, len(v)), v, out=alpha[part].view(-1))
-        alpha.masked_fill_(padding, -torch.inf)
-        torch.softmax(alpha, dim=-1, out=alpha)
+        B, source, n = keys.shape
+        self._c.align(
+            self.parts, B, source, n,
+            _whole("align: keys", keys, self._exact, (B, source, n)),
+            *_rows("align: query", query, self._operands, B, n),
+            _whole("align: v", v, self._exact, (n,)),
+            _whole("align: padding", padding, torch.bool, (B, source)),
+            _whole("align: alpha", alpha, self._exact, (B, source)),
+        )  # fmt: skip
 
     def align_backward(
         self,
@@ -176,14 +202,20 @@ class Operations:
             d_v: exact, ``(parts, n')``.
             d_query: in the operands' type, ``(sentences, n')``.
         """
-        d_energies = torch._softmax_backward_data(d_alpha, alpha, -1, alpha.dtype)
-        query = query.to(keys.dtype).unsqueeze(1)
-        for part in slices(len(keys), _at_once(keys[0].numel())):
-            hidden = _hidden_units(keys[part], query[part])
-            d_v[0].addmv_(hidden.flatten(0, 1).T, d_energies[part].view(-1))
-            slope = torch.ops.aten.tanh_backward(d_energies[part].unsqueeze(-1), hidden).mul_(v)
-            d_keys[part] += slope
-            d_query[part] = slope.sum(dim=1)
+        B, source, n = keys.shape
+        scratch = torch.empty(self.parts, n, dtype=self._exact, device="cpu")
+        self._c.align_backward(
+            self.parts, B, source, n,
+            _whole("align_backward: keys", keys, self._exact, (B, source, n)),
+            *_rows("align_backward: query", query, self._operands, B, n),
+            _whole("align_backward: v", v, self._exact, (n,)),
+            _whole("align_backward: alpha", alpha, self._exact, (B, source)),
+            _whole("align_backward: d_alpha", d_alpha, self._exact, (B, source)),
+            _whole("align_backward: d_keys", d_keys, self._exact, (B, source, n)),
+            _whole("align_backward: d_v", d_v, self._exact, (self.parts, n)),
+            *_rows("align_backward: d_query", d_query, self._operands, B, n),
+            scratch.data_ptr(),
+        )  # fmt: skip
 
     def cost_of_words(
         self,
@@ -204,27 +236,25 @@ class Operations:
         Raises:
             IndexError: if a word is out of range.
         """
-        check_words(words, logits.size(1))
-        cost = nll = d_bias.new_zeros(())
-        words, (kept, spread) = words.unsqueeze(1), smoothing(label_smoothing, logits.size(1))
-        for rows in slices(len(logits), max(1, BLOCK // 2 // logits.size(1))):
-            block = logits[rows].to(d_bias.dtype)
-            # subtract the largest first: beside it, the logarithm would vanish
-            block = block - block.amax(dim=1, keepdim=True)
-            p = torch.softmax(block, dim=1)
-            # unlike the word's, the largest probability is never too small for a logarithm
-            log_sum = -p.amax(dim=1).log()
-            block_nll = log_sum.sum() - block.gather(1, words[rows]).sum()
-            nll = nll + block_nll
-            cost = cost + kept * block_nll
-            if label_smoothing:
-                cost = cost + spread * (logits.size(1) * log_sum.sum() - block.sum())
-            if d_logits is not None:
-                p -= spread
-                p.scatter_add_(1, words[rows], p.new_full((1, 1), -kept).expand_as(words[rows]))
-                d_bias[0] += p.sum(dim=0)
-                d_logits[rows] = p
-        return cost, nll
+        B, symbols = shape = logits.shape
+        kept, spread = smoothing(label_smoothing, symbols)
+        nll, all_symbols = torch.empty(2, B, dtype=self._exact, device="cpu")
+        scratch = torch.empty(self.parts, symbols, dtype=self._exact, device="cpu")
+        arguments = (
+            self.parts, B, symbols,
+            _whole("cost_of_words: logits", logits, self._operands, shape),
+            _whole("cost_of_words: words", words, torch.int64, (B,)),
+            kept, spread, nll.data_ptr(), all_symbols.data_ptr(),
+            None if d_logits is None
+            else _whole("cost_of_words: d_logits", d_logits, self._operands, shape),
+            _whole("cost_of_words: d_bias", d_bias, self._exact, (self.parts, symbols)),
+            scratch.data_ptr(),
+        )  # fmt: skip
+        check_words(words, symbols)
+        self._c.cost_of_words(*arguments)
+        nll = nll.sum()
+        cost = kept * nll
+        return (cost + spread * all_symbols.sum() if label_smoothing else cost), nll
 
 
 def check_words(words: Tensor, symbols: int) -> None:
@@ -239,17 +269,29 @@ def check_words(words: Tensor, symbols: int) -> None:
             raise IndexError(f"words {least} to {most} of {symbols}")
 
 
-def _at_once(numbers: int) -> int:
-    """Return how many sentences, of so many numbers each, fit into one block of hidden units."""
-    return max(1, BLOCK // max(1, numbers))
+def _whole(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
+    """Return the address of a contiguous tensor."""
+    if x.dtype is dtype and x.is_cpu and x.shape == shape and x.is_contiguous():
+        return x.data_ptr()
+    raise _refusal(name, x, f"contiguous, {dtype} {tuple(shape)} on cpu")
 
 
-def _sum(inputs: Tensor, recurrent: Tensor, context: Tensor | None) -> Tensor:
-    total = inputs + recurrent
-    return total if context is None else total.add_(context)
+def _rows_or_none(
+    name: str, x: Tensor | None, dtype: torch.dtype, rows: int, columns: int
+) -> tuple[int | None, int]:
+    """Like ``_rows``; a missing matrix gives None, C's null pointer."""
+    return (None, 0) if x is None else _rows(name, x, dtype, rows, columns)
 
 
-def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
-    """Return tanh(key + query), in memory that the next call reuses."""
-    hidden = scratch("hidden units", keys.numel(), keys.dtype).view(keys.shape)
-    return torch.add(keys, query, out=hidden).tanh_()
+def _rows(name: str, x: Tensor, dtype: torch.dtype, rows: int, columns: int) -> tuple[int, int]:
+    """Return a matrix's address and row stride; each row must be contiguous."""
+    if x.dtype is dtype and x.is_cpu and x.shape == (rows, columns):
+        apart, together = x.stride()
+        if (together == 1 or columns == 1) and (apart >= columns or rows <= 1):
+            return x.data_ptr(), apart
+    raise _refusal(name, x, f"contiguous in each row, {dtype} {(rows, columns)} on cpu")
+
+
+def _refusal(name: str, x: Tensor, expected: str) -> ValueError:
+    actual = f"{x.dtype} {tuple(x.shape)} on {x.device}, strides {x.stride()}"
+    return ValueError(f"{name} must be {expected}, not {actual}")

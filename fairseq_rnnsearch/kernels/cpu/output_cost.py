@@ -8,13 +8,15 @@ Probabilities, their logarithms and all sums are in float32 or wider; only opera
 products may be narrower.
 """
 
+import threading
+from functools import cache
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.compiled import operations
-from fairseq_rnnsearch.kernels.cpu.operations import scratch
+from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import (
     batch_product,
     single_product,
@@ -55,6 +57,23 @@ def rounded(rows: int) -> int:
     return -(-rows // step) * step
 
 
+@cache
+def _memory() -> threading.local:
+    return threading.local()
+
+
+def _scratch(size: int, dtype: torch.dtype) -> Tensor:
+    """Return ``(size,)`` numbers in memory that the thread's next call reuses.
+
+    Allocating it for every batch would be slow.
+    """
+    own = _memory().__dict__
+    memory = own.get("numbers")
+    if memory is None or memory.dtype != dtype or len(memory) < size:
+        memory = own["numbers"] = torch.empty(size, dtype=dtype, device="cpu")
+    return memory[:size]
+
+
 class _OutputCost(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -76,12 +95,12 @@ class _OutputCost(torch.autograd.Function):
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
         together = 0 < len(t) * row <= TOGETHER
         parts = slices(len(t), max(1, (TOGETHER if together else min(LOGITS, GRADIENTS)) // row))
-        times_W, ops = batch_product(W, len(parts)), operations(operands)
+        times_W, ops = batch_product(W, len(parts)), Operations(operands)
         d_bias = torch.zeros(ops.parts, len(b), dtype=dtype)
         d_t, d_W = torch.empty_like(t), None  # d_x W and d_x^T t
         if wanted and not together:
             numbers = min(len(t), max(1, GRADIENTS // row)) * len(W)
-            d_logits = scratch("gradients of logits", numbers, operands).view(-1, len(W))
+            d_logits = _scratch(numbers, operands).view(-1, len(W))
 
         def multiply(rows: slice) -> Tensor:
             """Use the gradients of these rows' logits, all in ``d_logits``; return d_W so far."""

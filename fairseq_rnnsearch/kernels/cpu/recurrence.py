@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.compiled import operations
+from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, weight_gradient
 from fairseq_rnnsearch.kernels.derived import apply, first_order
 from fairseq_rnnsearch.kernels.reference import Direction
@@ -92,7 +92,7 @@ class _Recurrence(torch.autograd.Function):
         for d, backwards in enumerate(reverse):
             h[d, T if backwards else 0] = 0 if initial is None else initial
         reset_h = units.new_empty(B, n, dtype=operands)
-        products, ops = [batch_product(weight, T) for weight in weights], operations(operands)
+        products, ops = [batch_product(weight, T) for weight in weights], Operations(operands)
         for t in range(T):
             for d, backwards in enumerate(reverse):
                 times_U_gates, times_U = products[2 * d : 2 * d + 2]
@@ -120,7 +120,7 @@ class _Recurrence(torch.autograd.Function):
         d_inputs = torch.empty_like(units, dtype=operands)  # [d_a, d_a_z, d_a_r] of all steps
         # d_h in two parts: all but the gates' product, and that product
         d_h, d_h_from_gates = [units.new_zeros(B, n) for _ in range(D)], [None] * D
-        products, ops = [batch_product(weight.T, T) for weight in weights], operations(operands)
+        products, ops = [batch_product(weight.T, T) for weight in weights], Operations(operands)
         for t in reversed(range(T)):
             for d, backwards in enumerate(ctx.reverse):
                 times_U_gates_T, times_U_T = products[2 * d : 2 * d + 2]
