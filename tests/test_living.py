@@ -58,7 +58,8 @@ def translator(**options):
             number = dictionary.indices.pop(word)
             dictionary.symbols[number] = f"{word}@@"
             dictionary.indices[f"{word}@@"] = number
-    return Translator([model], *dictionaries, PlainText("en"), PlainText("fr"), length_limit=SHORT)
+    texts = [PlainText.of(Path("none"), language) for language in ("en", "fr")]
+    return Translator([model], *dictionaries, *texts, length_limit=SHORT)
 
 
 def again(model, network):
@@ -444,6 +445,18 @@ def test_subwords_are_those_of_subword_nmt(version, tmp_path):
     assert ask(path, ["text_of", "target", pieces]) == words
     (answer,) = ask(path, ["translate", "lowest slow"])
     assert answer["unknown"] == [0, 1]  # each of several unknown pieces
+
+
+@needs_node
+def test_the_mark_of_pieces_is_text_where_there_are_no_merges(tmp_path):
+    model = translator()
+    model.source_text, model.target_text = PlainText("en"), PlainText("fr")
+    model = again(model, model.models)
+    line = "w1@@ w3 w4@@"
+    pair = model.align(line, line)
+    (answer,) = ask(written(tmp_path, model), ["force", line, line])
+    assert pair.tokens == pair.alignment.source == (*line.split(), "</s>")
+    assert answer["tokens"] == answer["sourceTokens"] == [*pair.tokens]
 
 
 @needs_node

@@ -25,8 +25,6 @@ from fairseq_rnnsearch.text.coverage import (
     marked,
     replace_unknown,
     unknown_words,
-    word_of,
-    words_in,
     words_of,
 )
 from fairseq_rnnsearch.text.dictionary_file import numbers_of
@@ -73,9 +71,12 @@ class Translator:
         self.target_text = target_text.read_with(target_dictionary.symbols)
         self.length_limit = length_limit
         self.name = name
-        self._vocabularies = (
-            words_of(source_dictionary, source_text.language),
-            words_of(target_dictionary, target_text.language),
+        self._vocabularies = tuple(
+            words_of(dictionary, text.language, text.has_pieces)
+            for dictionary, text in (
+                (source_dictionary, self.source_text),
+                (target_dictionary, self.target_text),
+            )
         )
         self._counter = TextCounter(*self._vocabularies)
 
@@ -319,7 +320,7 @@ class _InWords(NamedTuple):
         eos = self.dictionary.eos()
         tokens = [self.dictionary[word] for word in best.words if word != eos]
         if self.replaces_unknown and UNKNOWN in tokens:
-            tokens = _without_unknown(tokens, source_tokens, best.weights)
+            tokens = _without_unknown(tokens, source_tokens, best.weights, self.vocabularies[0])
         sides = source, self.text.text(tokens), source_tokens, tokens
         return self.translation(*sides, best, effects, others, is_cut)
 
@@ -365,8 +366,9 @@ class _InWords(NamedTuple):
             attribution=effects,
         )
         if self.merges:
-            words = [merged_words(side)[0] for side in words]
-            alignment = alignment.merge_pieces()
+            has_pieces = [side.has_pieces for side in self.vocabularies]
+            words = [merged_words(*side)[0] for side in zip(words, has_pieces, strict=True)]
+            alignment = alignment.merge_pieces(has_pieces)
         return {
             "source_tokens": words[0],
             "tokens": words[1],
@@ -377,14 +379,17 @@ class _InWords(NamedTuple):
 
 
 def _without_unknown(
-    tokens: list[str], source_tokens: list[str], weights: NDArray[np.floating]
+    tokens: list[str],
+    source_tokens: list[str],
+    weights: NDArray[np.floating],
+    vocabulary: Vocabulary,
 ) -> list[str]:
     """Replace each unknown token by the source word with the largest weight."""
-    words = list(words_in(source_tokens))
+    words = list(vocabulary.words_in(source_tokens))
     first_pieces = np.cumsum([0, *map(len, words[:-1])])
     of_words = np.add.reduceat(weights[:, :-1], first_pieces, axis=1)
     looked_at = of_words.argmax(axis=1)[:-1]
-    return replace_unknown(tokens, (word_of(words[i]) for i in looked_at))
+    return replace_unknown(tokens, (vocabulary.word_of(words[i]) for i in looked_at))
 
 
 def _listed(sentences: str | Iterable[str]) -> list[str]:

@@ -100,7 +100,7 @@ class Alignment:
         """Whether the source has a word; a blank line has nothing to show."""
         return any(word != END for word in self.source)
 
-    def merge_pieces(self) -> "Alignment":
+    def merge_pieces(self, has_pieces: Sequence[bool] = (True, True)) -> "Alignment":
         """Return the alignment of words instead of subword pieces (``@@``).
 
         The weight of a source word is the sum of its pieces' weights, because they are parts of
@@ -109,9 +109,12 @@ class Alignment:
         ``attribution`` is summed over the pieces of both: that is exact for the target word, whose
         log-probability is such a sum, but each source piece was taken away alone, and pieces that
         stand in for each other matter more together.
+
+        Args:
+            has_pieces: whether the source and the target have pieces, see ``merged_words``.
         """
-        source, columns = merged_words(self.source)
-        target, rows = merged_words(self.target)
+        source, columns = merged_words(self.source, has_pieces[0])
+        target, rows = merged_words(self.target, has_pieces[1])
         weights = np.add.reduceat(self.weights, columns, axis=1, dtype=float)
         weights = np.add.reduceat(weights, rows, axis=0)
         weights /= np.diff(rows, append=len(self.target))[:, None]  # the pieces of each word
@@ -176,8 +179,16 @@ def word_count(tokens: Sequence[str]) -> int:
     return len(tokens) - (tuple(tokens[-1:]) == (END,))
 
 
-def merged_words(pieces: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the words as people see them, and the place of each word's first piece."""
+def merged_words(
+    pieces: Sequence[str], has_pieces: bool = True
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the words as people see them, and the place of each word's first piece.
+
+    Args:
+        has_pieces: whether a token that ends with ``@@`` is a piece, and not such a word.
+    """
+    if not has_pieces:
+        return tuple(map(shown, pieces)), np.arange(len(pieces))
     end = word_count(pieces)
     words = [*words_in(pieces[:end]), *([symbol] for symbol in pieces[end:])]
     lengths = np.array([len(word) for word in words], dtype=int)

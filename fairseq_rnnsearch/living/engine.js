@@ -9,11 +9,11 @@
 const END = "</s>", EXAMPLES = 5; // of unknown words
 
 /** Return the words of pieces, and the number of the word that each piece belongs to. */
-function joinedPieces(pieces) {
+function joinedPieces(pieces, { hasPieces }) {
   const words = [], belongs = [];
   let joined = false;
   for (const piece of pieces) {
-    const continues = piece.endsWith("@@"), text = continues ? piece.slice(0, -2) : piece;
+    const continues = hasPieces && piece.endsWith("@@"), text = continues ? piece.slice(0, -2) : piece;
     if (joined && piece !== END) words[words.length - 1] += text;
     else words.push(text);
     words[words.length - 1] = shown(words[words.length - 1]);
@@ -87,7 +87,8 @@ class Engine {
     const unknown = [];
     let count = 0;
     for (const sentence of sentencesOf(text)) {
-      const tokens = this.sourceText.tokens(sentence), { words, belongs } = joinedPieces(tokens);
+      const tokens = this.sourceText.tokens(sentence);
+      const { words, belongs } = joinedPieces(tokens, this.sourceText);
       unknown.push(...this.unknownWords(tokens, belongs).map((j) => words[j]));
       count += words.length;
     }
@@ -178,7 +179,7 @@ class Engine {
     const rows = [];
     follow((i, looked, source) =>
       rows.push(network.effects(looked, target[i - 1] ?? null, source, target[i])));
-    return mergedPieces(rows, joinedPieces(pieces), joinedPieces(tokens));
+    return mergedPieces(rows, ...this.joined(pieces, tokens));
   }
 
   /** Return a function that goes through a translation, given as its steps' tokens; see `forced`. */
@@ -236,9 +237,14 @@ class Engine {
     return best.map(([number, logp]) => [this.target.symbols[number], Math.exp(logp)]);
   }
 
+  /** Return the words of both sides' pieces. */
+  joined(source, target) {
+    return [joinedPieces(source, this.sourceText), joinedPieces(target, this.targetText)];
+  }
+
   answer(sourcePieces, hypothesis, text) {
     const pieces = this.tokens(hypothesis);
-    const [source, target] = [joinedPieces(sourcePieces), joinedPieces(pieces)];
+    const [source, target] = this.joined(sourcePieces, pieces);
     const rows = hypothesis.steps.map(({ alpha }) => alpha && Array.from(alpha));
     const stepWeights = rows[0] ? rows : null; // RNNencdec has none
     return {
@@ -250,6 +256,7 @@ class Engine {
       alternatives: hypothesis.steps.map((step) => this.named(step.likeliest.slice(0, 5))),
       // in the model's steps
       pieces,
+      hasPieces: this.targetText.hasPieces,
       sourcePieces,
       stepWeights,
       belongs: { target: target.belongs, source: source.belongs },

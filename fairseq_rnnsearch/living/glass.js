@@ -143,12 +143,12 @@ const glass = {
     const values = await rnnsearch.step(
       view.asked, answer.pieces, this.step, { model: number, rows });
     if (answer !== view.answer) return; // the sentence has changed, and has its own refresh
-    const word = shownPiece(values.chosen);
+    const word = shownPiece(values.chosen, answer);
     at("glass-name").textContent = `${name}, step ${this.step + 1} of ${last + 1}: ${word}`;
     at("before").disabled = this.step === 0;
     at("after").disabled = this.step === last;
     const before = values.previous === null ? "none yet; its embedding is zero"
-      : shownPiece(values.previous);
+      : shownPiece(values.previous, answer);
     const [making, reading] = [update(values), output(values)];
     at("equations").replaceChildren(
       create("p", { className: "faint" }, ...typeset(ORDERS[values.order])),

@@ -11,5 +11,5 @@ const JOINERS = new RegExp(`^${JOINER}+|${JOINER}+$`, "gu");
 /** Return a word without its joiners. */
 const shown = (word) => word.replace(JOINERS, "");
 
-/** Return a piece of a word without its joiners and continuation mark. */
-const shownPiece = (piece) => shown(piece.replace(/@@$/, ""));
+/** Return a token without its joiners and, if it is a piece of a word, its continuation mark. */
+const shownPiece = (token, { hasPieces }) => shown(hasPieces ? token.replace(/@@$/, "") : token);

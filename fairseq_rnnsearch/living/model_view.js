@@ -220,13 +220,14 @@ class ModelView {
 
   /** Return the button of one step's piece; pieces of one word stand together. */
   chip(piece, i) {
-    const joins = this.answer.pieces[i - 1]?.endsWith("@@") && piece !== END;
+    const { hasPieces, pieces } = this.answer;
+    const joins = hasPieces && pieces[i - 1]?.endsWith("@@") && piece !== END;
     const probability = this.answer.probabilities[i];
     const touched = this.isTouched(i), changed = this.changed.words.has(i);
     const classes = ["chip", joins && "joined", touched && "touched", changed && "changed"];
     const chip = create("button", {
       type: "button", className: classes.filter(Boolean).join(" "),
-      textContent: shownPiece(piece), ariaExpanded: String(this.open === i),
+      textContent: shownPiece(piece, this.answer), ariaExpanded: String(this.open === i),
       title: `probability ${probability.toFixed(3)}`, data: { step: i },
     });
     chip.style.setProperty("--probability", probability);

@@ -159,6 +159,7 @@ class PlainText {
       space: () => [words, (tokens) => tokens.join(" ")],
     }[rules.tokenizer]();
     this.lowercase = rules.lowercase;
+    this.hasPieces = rules.hasPieces; // or a token that ends with "@@" is the text's own
     this.segment = merges ? subwords(merges) : (tokens) => tokens;
     this.spaces = symbols && spacesIn(symbols);
   }
@@ -169,6 +170,7 @@ class PlainText {
   }
 
   text(tokens) {
-    return this.join(words(`${tokens.join(" ")} `.replaceAll("@@ ", "")));
+    const joined = `${tokens.join(" ")} `;
+    return this.join(words(this.hasPieces ? joined.replaceAll("@@ ", "") : joined));
   }
 }

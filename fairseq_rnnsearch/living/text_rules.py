@@ -28,6 +28,7 @@ def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[s
             "tokenizer": text.tokenizer,
             "lowercase": text.lowercase,
             "merges": None,
+            "hasPieces": text.has_pieces,
         }
         if text.bpe_codes:
             codes = text.bpe_codes.read_text(encoding="utf-8").rstrip("\n")

@@ -40,11 +40,18 @@ class _Side:
     """One side of the training pairs, whose words may be cut into pieces."""
 
     def __init__(
-        self, name: str, sentences: Sequence[Tensor], sizes: np.ndarray, dictionary: Dictionary
+        self,
+        name: str,
+        sentences: Sequence[Tensor],
+        sizes: np.ndarray,
+        dictionary: Dictionary,
+        has_pieces: bool,
     ) -> None:
         self.name = name
         self._sentences, self._sizes, self._unk = sentences, sizes, dictionary.unk()
-        self._continues = np.array([word.endswith("@@") for word in dictionary.symbols])
+        self._continues = np.array(
+            [has_pieces and word.endswith("@@") for word in dictionary.symbols]
+        )
         self.has_pieces = bool(self._continues.any())
 
     def words_of_pieces(self, index: int) -> np.ndarray | None:
@@ -71,16 +78,23 @@ class GuidedAlignment(Dataset):
         path: the file of links.
         pairs: the training data.
         name: the data's name in messages.
+        has_pieces: whether the source and the target have pieces.
 
     Raises:
         UserError: if the file cannot be read or does not have one line per pair, or a line has
             anything but links, or a link to a word that its sentence does not have.
     """
 
-    def __init__(self, path: Path, pairs: LanguagePairDataset, name: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        pairs: LanguagePairDataset,
+        name: str,
+        has_pieces: Sequence[bool] = (True, True),
+    ) -> None:
         self._sides = (
-            _Side("source", pairs.src, pairs.src_sizes, pairs.src_dict),
-            _Side("target", pairs.tgt, pairs.tgt_sizes, pairs.tgt_dict),
+            _Side("source", pairs.src, pairs.src_sizes, pairs.src_dict, has_pieces[0]),
+            _Side("target", pairs.tgt, pairs.tgt_sizes, pairs.tgt_dict, has_pieces[1]),
         )
         links, ends, number, unknown = array("i"), [0], 0, 0
         lines = text_lines(path, "--guided-alignment")

@@ -85,7 +85,7 @@ class Heatmaps:
             probabilities,
         )
         if self._cfg.heatmap_pieces == "merge":
-            alignment = alignment.merge_pieces()
+            alignment = alignment.merge_pieces(self._words.has_pieces)
         return alignment.with_source_end(str(self._cfg.heatmap_source_end))
 
     # translations

@@ -5,12 +5,15 @@ they are not in fairseq's binary data.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from fairseq.data.indexed_dataset import IndexedRawTextDataset
+from fairseq.utils import split_paths
 from torch import Tensor
 
 from fairseq_rnnsearch.text.coverage import WordCount, marked, words_of
+from fairseq_rnnsearch.text.plain_text import has_pieces, settings_of
 
 SAMPLED = 2000  # sentences to count per data set, evenly spread
 
@@ -21,11 +24,20 @@ class SourceWords:
     Args:
         dictionaries: for the source and the target.
         languages: of the source and the target.
+        data: fairseq's data folders; the first one's preprocessing.json tells whether words may be
+            split into pieces.
     """
 
-    def __init__(self, dictionaries: Sequence[Dictionary], languages: Sequence[str]) -> None:
+    def __init__(
+        self, dictionaries: Sequence[Dictionary], languages: Sequence[str], data: str | None
+    ) -> None:
         self._dictionaries = dictionaries
-        self._vocabularies = list(map(words_of, dictionaries, languages))
+        described = settings_of(Path(split_paths(data)[0])) if data else {}
+        self.has_pieces = [
+            has_pieces(described.get(language, {}), dictionary.symbols)
+            for dictionary, language in zip(dictionaries, languages, strict=True)
+        ]
+        self._vocabularies = list(map(words_of, dictionaries, languages, self.has_pieces))
 
     def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
         """Warn about unknown words in whole data sets.

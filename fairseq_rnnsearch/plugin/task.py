@@ -58,7 +58,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
         super().__init__(cfg, src_dict, tgt_dict)
         self._model = self._criterion = None
         self._update_record = UpdateRecord()
-        self._words = SourceWords((src_dict, tgt_dict), (cfg.source_lang, cfg.target_lang))
+        self._words = SourceWords(
+            (src_dict, tgt_dict), (cfg.source_lang, cfg.target_lang), cfg.data
+        )
         self._kernels_are_checked = self._has_cut = self._translates = False
         self._heatmaps = Heatmaps(cfg, (src_dict, tgt_dict), self._words, self.datasets)
 
@@ -89,7 +91,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
             )
         shard = (epoch - 1) % len(folders)
         name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
-        links = GuidedAlignment(Path(files[shard]), self._training_data, name)
+        links = GuidedAlignment(
+            Path(files[shard]), self._training_data, name, self._words.has_pieces
+        )
         self._training_data.align_dataset = links
 
     def _check_alignments(self) -> None:

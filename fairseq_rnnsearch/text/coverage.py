@@ -37,10 +37,21 @@ class Vocabulary:
     Attributes:
         language: its code.
         symbols: the pieces, or words, that the model knows, without fairseq's special symbols.
+        has_pieces: whether a token that ends with ``@@`` is a piece of a word, see
+            ``plain_text.has_pieces``.
     """
 
     language: str
     symbols: Set[str]
+    has_pieces: bool = True
+
+    def words_in(self, tokens: Sequence[str]) -> Iterator[list[str]]:
+        """Yield the pieces of each word."""
+        return words_in(tokens) if self.has_pieces else ([token] for token in tokens)
+
+    def word_of(self, pieces: Sequence[str]) -> str:
+        """Join the pieces of a word."""
+        return word_of(pieces) if self.has_pieces else "".join(pieces)
 
     def lacks(self, word: Sequence[str]) -> bool:
         """Tell whether a word, given as its pieces, is unknown."""
@@ -62,12 +73,12 @@ class WordCount:
 
     def add(self, tokens: Sequence[str]) -> None:
         """Count the words of a sentence, given as the model reads it."""
-        for pieces in words_in(tokens):
+        for pieces in self.vocabulary.words_in(tokens):
             self.words += 1
             if self.vocabulary.lacks(pieces):
                 self.unknown += 1
                 if pieces != [UNKNOWN]:  # binarised text has lost the name
-                    self.names[shown(word_of(pieces))] = None
+                    self.names[shown(self.vocabulary.word_of(pieces))] = None
 
     def warn(self) -> None:
         """Warn if there are unknown words, for example "2 of 25 English words are unknown: ..."."""
@@ -116,15 +127,15 @@ def language_name(code: str) -> str:
     return _LANGUAGES.get(code, code)
 
 
-def words_of(dictionary: Any, language: str) -> Vocabulary:
+def words_of(dictionary: Any, language: str, has_pieces: bool = True) -> Vocabulary:
     """Return the words of fairseq's dictionary, without its special symbols."""
-    return Vocabulary(language, frozenset(dictionary.symbols[dictionary.nspecial :]))
+    return Vocabulary(language, frozenset(dictionary.symbols[dictionary.nspecial :]), has_pieces)
 
 
 def unknown_words(tokens: Sequence[str], vocabulary: Vocabulary) -> tuple[str, ...]:
     """Return the unknown words of a sentence, each once, in order."""
-    unknown = filter(vocabulary.lacks, words_in(tokens))
-    return tuple(dict.fromkeys(shown(word_of(pieces)) for pieces in unknown))
+    unknown = filter(vocabulary.lacks, vocabulary.words_in(tokens))
+    return tuple(dict.fromkeys(shown(vocabulary.word_of(pieces)) for pieces in unknown))
 
 
 def replace_unknown(
@@ -149,10 +160,10 @@ def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:
     The first piece of a word begins the mark, and the last one ends it.
     """
     found: list[str] = []
-    for pieces in words_in(tokens):
+    for pieces in vocabulary.words_in(tokens):
         if pieces != [UNKNOWN] and vocabulary.lacks(pieces):
             pieces[0] = f"<unk:{pieces[0].lstrip(JOINER)}"
-            pieces[-1] = f"{pieces[-1].removesuffix('@@').rstrip(JOINER)}>"
+            pieces[-1] = f"{vocabulary.word_of(pieces[-1:]).rstrip(JOINER)}>"
         found += pieces
     return found
 

@@ -59,6 +59,7 @@ class PlainText:
 
     Attributes:
         language, tokenizer, lowercase, bpe_codes: as they were given.
+        has_pieces: whether tokens may be pieces of words, see the function.
 
     Raises:
         UserError: there is no such tokeniser.
@@ -79,6 +80,8 @@ class PlainText:
         self._sacremoses = sacremoses
         self._split, self._join = tokenizer_of(tokenizer, language, sacremoses)
         self._segment = segmenter(self.bpe_codes) if self.bpe_codes else None
+        self._settings = {"tokenizer": tokenizer, "bpe_codes": bpe_codes}
+        self.has_pieces = has_pieces(self._settings)
         self._spaces: Container[str] | None = None  # that a model knows
 
     @classmethod
@@ -96,6 +99,8 @@ class PlainText:
             settings["bpe_codes"] = folder / settings["bpe_codes"]
         changes = {name: value for name, value in changes.items() if value is not None}
         text = cls(language, **settings | changes)
+        if not settings and not text.bpe_codes:
+            text._settings, text.has_pieces = {}, True
         for name in settings.keys() & {"tokenizer", "lowercase"} & changes.keys():
             # text that is split already, as that of the training was, takes the tokenizer space
             if changes[name] not in (settings[name], "space"):
@@ -113,6 +118,7 @@ class PlainText:
         """
         of_model = copy.copy(self)
         of_model._spaces = reversible.spaces_in(symbols)
+        of_model.has_pieces = has_pieces(self._settings, symbols)
         return of_model
 
     def tokens(self, sentence: str) -> list[str]:
@@ -127,7 +133,22 @@ class PlainText:
     def text(self, tokens: Sequence[str]) -> str:
         """Return a sentence from tokens; pieces are merged, and lower case stays."""
         joined = " ".join(tokens) + " "
-        return self._join(joined.replace("@@ ", "").split())
+        return self._join((joined.replace("@@ ", "") if self.has_pieces else joined).split())
+
+
+def has_pieces(settings: Mapping[str, Any], symbols: Iterable[str] = ()) -> bool:
+    """Tell whether a token that ends with ``@@`` is a piece of a word, by a language's settings.
+
+    Without merges, only the tokenizer ``space`` makes such tokens, and they are the text's own.
+    Without settings, the text may have been split by other programs; none makes a piece that is
+    nothing but the mark.
+
+    Args:
+        symbols: those that a model knows.
+    """
+    if not settings:
+        return "@@" not in symbols
+    return bool(settings.get("bpe_codes")) or settings.get("tokenizer", "space") != "space"
 
 
 def sentences_in(line: str) -> list[str]:
