@@ -2,10 +2,13 @@
 
 import argparse
 import bz2
+import csv
 import gzip
+import io
 import lzma
 import os
 import random
+import shutil
 import sys
 from functools import partial
 
@@ -13,6 +16,7 @@ import pytest
 from commands import run_process
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.text.corpus import pairs_in
 from fairseq_rnnsearch.train import pairs as corpora
 from fairseq_rnnsearch.train.pairs import read_columns, read_two_files
 
@@ -45,6 +49,46 @@ def test_plain_and_packed_files_are_read_alike(file):
     assert columns.kept == [("a b", "A"), ("c", "B")] and columns.read == 4
     assert columns.left_out == {"no tab": 1, "an empty side": 1}
     assert "1 line with more than two columns" in columns.notes[0]
+
+
+def test_quotation_marks_of_csv_are_no_text(file):
+    """Where fields that need it are quoted, or all; elsewhere the marks are the text's own."""
+    rows = [('a "b"\tc', "A"), ("d", '"D"')] * 20
+    text, buffers = [("a", '"A"'), ('"b" b', '""B"')] * 20, [io.StringIO(), io.StringIO()]
+    for buffer, quoting in zip(buffers, (csv.QUOTE_MINIMAL, csv.QUOTE_ALL), strict=True):
+        csv.writer(buffer, "excel-tab", quoting=quoting).writerows(rows)
+    plain = "".join("\t".join(row) + "\n" for row in text)
+    for content, pairs in (
+        (buffers[0].getvalue(), rows),
+        (buffers[1].getvalue(), rows),
+        (plain, text),
+    ):
+        path = file("q.tsv.xz", content)
+        assert list(pairs_in([path])) == pairs
+        assert read_columns(path).kept == [(one.replace("\t", " "), other) for one, other in pairs]
+
+
+OTHERS = {
+    "JSON": '{"en": "a b", "fr": "A, B"}\n' * 30,
+    "comma": 'a b,"A, B"\n' * 30,
+    "semicolon": "a b;A, B\n" * 30,
+    "TMX": "<?xml version='1.0'?><tmx><body>\n"
+    + "<tu><tuv><seg>a b</seg></tuv><tuv><seg>A,\nB</seg></tuv></tu>\n" * 30 + "</body></tmx>\n",
+    "XLIFF": '<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2"><file>\n'
+    + "<trans-unit><source>a b</source><target>A, B</target></trans-unit>\n" * 30
+    + "</file></xliff>\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_what_is_no_table_is_named_and_can_be_converted(file, kind):
+    path = file("pairs", OTHERS[kind])
+    with pytest.raises(UserError, match=f"line 1: no tab.*{kind}") as refused:
+        read_columns(path)
+    command = str(refused.value).split("`")[1]
+    if shutil.which(command.split()[0]):
+        run_process(["bash", "-c", command], cwd=path.parent)
+        assert read_columns(path.with_name("pairs.tsv")).kept == [("a b", "A, B")] * 30
 
 
 NONE = {

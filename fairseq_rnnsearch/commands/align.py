@@ -7,6 +7,7 @@
 
 Each line of the target file is scored as the translation of the same line of the source file, and
 the alignment weights that the model computes on the way are written. Nothing has to be binarised.
+Files may be compressed with gzip, bzip2 or xz, and --pairs names one of two columns instead.
 The words that links count are in source.tok and target.tok. With a model of the other direction,
 the links of both are joined in symmetrised.pharaoh. A warning counts and names unknown words.
 """
@@ -14,7 +15,7 @@ the links of both are joined in symmetrised.pharaoh. A warning counts and names 
 import argparse
 import contextlib
 import sys
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product, repeat
 from pathlib import Path
@@ -31,11 +32,11 @@ from fairseq_rnnsearch.commands.command_options import (
     show_warnings,
     starting,
 )
-from fairseq_rnnsearch.errors import UsageError, UserError, pluralize
+from fairseq_rnnsearch.errors import UsageError, UserError, option_of, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import pharaoh
 from fairseq_rnnsearch.files import replacing
-from fairseq_rnnsearch.text.corpus import check_parallel, checked_lines
+from fairseq_rnnsearch.text.corpus import pairs_in
 from fairseq_rnnsearch.text.reversible import join
 
 if TYPE_CHECKING:
@@ -59,7 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         samples = parse_samples(options.heatmap_samples)
     if options.symmetrise and not options.inverse:
         raise UsageError(f"--symmetrise {options.symmetrise} needs --inverse, the other direction")
-    inputs = ("--source", options.source), ("--target", options.target)
+    inputs = [
+        (option_of(name), file)
+        for name in ("source", "target", "pairs")
+        if (file := getattr(options, name))
+    ]
+    if [name for name, _ in inputs] not in (["--source", "--target"], ["--pairs"]):
+        raise UsageError("--source and --target name the two text files, or --pairs one table")
     for name, (option, file) in product((*TEXTS, JOINED), inputs):
         if file.resolve() == (options.out / name).resolve():
             raise UsageError(
@@ -68,11 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with starting():  # imports torch, which --help does not need
         from fairseq_rnnsearch.commands.loading import load
 
-    lines = check_parallel(options.source, options.target)
+    files = [file for _, file in inputs]
+    lines = sum(1 for _ in pairs_in(files))
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
-    files = [options.source, options.target]
     chosen = [number for number in range(lines) if number in samples]
-    aligned, others = _aligned(model, files, options, samples), repeat(None)
+    aligned, others = _aligned(model, pairs_in(files), options, samples), repeat(None)
     look = look_of(options, [file.name for file in files], model.languages)
     inverse = _inverse_of(model, options) if options.inverse else None
     with contextlib.ExitStack() as stack:
@@ -81,7 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         texts = [_begun(stack, options.out / name) for name in TEXTS]
         if inverse:
             stack.enter_context(inverse.as_one_text())
-            others = _aligned(inverse, files[::-1], options, samples)
+            swapped = (pair[::-1] for pair in pairs_in(files))
+            others = _aligned(inverse, swapped, options, samples)
             joined = _begun(stack, options.out / JOINED)
         bar = progress("aligning", "pair", is_shown=True, total=len(chosen))
         count = stack.enter_context(bar)
@@ -154,11 +162,13 @@ def _visible(words: Sequence[str]) -> list[int]:
 
 
 def _aligned(
-    model: "Translator", files: Sequence[Path], options: argparse.Namespace, samples: Container[int]
+    model: "Translator",
+    pairs: Iterable[tuple[str, str]],
+    options: argparse.Namespace,
+    samples: Container[int],
 ) -> Iterator["Translation"]:
-    """Yield aligned pairs in file order, without loading the whole files."""
-    pairs = enumerate(zip(*map(checked_lines, files), strict=True))
-    chosen = (map(str.strip, pair) for number, pair in pairs if number in samples)
+    """Yield aligned pairs in their order, without loading whole files."""
+    chosen = (map(str.strip, pair) for number, pair in enumerate(pairs) if number in samples)
     while at_once := list(islice(chosen, AT_ONCE)):
         yield from model.align(
             *zip(*at_once, strict=True),
@@ -176,12 +186,9 @@ def _parser() -> argparse.ArgumentParser:
         help="a model of the package, such as en-fr, a folder of rnnsearch-export, a checkpoint, "
         "several of these joined by :, or the work folder of rnnsearch-train or a recipe",
     )
-    parser.add_argument(
-        "--source", type=Path, required=True, metavar="FILE", help="sentences, one per line"
-    )
-    parser.add_argument(
-        "--target", type=Path, required=True, metavar="FILE", help="their translations"
-    )
+    parser.add_argument("--source", type=Path, metavar="FILE", help="sentences, one per line")
+    parser.add_argument("--target", type=Path, metavar="FILE", help="their translations")
+    parser.add_argument("--pairs", type=Path, metavar="FILE", help="both, with a tab in between")
     parser.add_argument(
         "--out", type=Path, required=True, metavar="DIR", help="folder for the results"
     )

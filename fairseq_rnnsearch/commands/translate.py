@@ -34,7 +34,7 @@ from fairseq_rnnsearch.commands.command_options import (
 )
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples, text_heatmap
-from fairseq_rnnsearch.text.corpus import line_batches
+from fairseq_rnnsearch.text.corpus import is_table, line_batches, rows_of
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.commands.translator import Translation, Translator
@@ -136,7 +136,13 @@ def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
             counts = itertools.chain([options.batch_size], itertools.repeat(later))
             prompt = "> " if file == "-" and sys.stdin.isatty() else ""
             show_prompt = functools.partial(print, prompt, end="", file=sys.stderr, flush=True)
-            for lines in line_batches(file, counts, show_prompt):
+            if is_table(file):
+                print(f"{file}: its first column is translated", file=sys.stderr)
+                column = iter([row[0].strip() for row in rows_of(Path(file))])
+                batches = iter(lambda column=column: list(itertools.islice(column, later)), [])
+            else:
+                batches = line_batches(file, counts, show_prompt)
+            for lines in batches:
                 yield lines
                 count(len(lines))
 
@@ -168,7 +174,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs="*",
         default=["-"],
         metavar="FILE",
-        help="text with one sentence per line; - is standard input (default: -)",
+        help="text with one sentence per line, or the first column of a .tsv, which may be"
+        " compressed; - is standard input (default: -)",
     )
     parser.add_argument(
         "--beam",

@@ -6,32 +6,21 @@ sentences remains in training.
 """
 
 import argparse
-import bz2
-import gzip
-import lzma
 import random
 import sys
-import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from io import BufferedIOBase, BufferedReader
 from itertools import product
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from fairseq_rnnsearch.errors import UserError, pluralize
-from fairseq_rnnsearch.text.corpus import in_parallel, lines_as_they_come
+from fairseq_rnnsearch.errors import UserError, as_text, pluralize
+from fairseq_rnnsearch.text.corpus import in_parallel, lines_as_they_come, opened, rows_of
 from fairseq_rnnsearch.train.progress import Text, describe
 
 Pair = tuple[str, str]
 
-_OPENERS: dict[bytes, Callable[[BufferedReader, Literal["rb"]], BufferedIOBase]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ": lzma.open,
-    b"\x5d\x00\x00": lzma.open,  # xz's older format
-}
 _MOST_MISTAKES = 100  # one line in this many may be something other than text
 PARTS = ("train", "valid", "test")
 LEAST = 20  # pairs; fewer train nothing
@@ -101,26 +90,20 @@ def read_columns(path: Path) -> Pairs:
     Raises:
         UserError: the file cannot be read, or is no sound text; or most lines have no tab.
     """
-    pairs, mistakes, further, first_without = Pairs(), [], 0, 0
-    for number, line in enumerate(_lines(path, mistakes), start=1):
-        columns = line.split("\t")
+    pairs, mistakes, further = Pairs(), [], []
+    for columns in rows_of(path, True, mistakes, pairs.notes):
         if len(columns) < 2:
-            first_without = first_without or number
             pairs.read += 1
             pairs.left_out["no tab"] += 1
             continue
-        further += len(columns) > 2
+        further += [columns] * (len(columns) > 2)
         pairs.add(columns[0], columns[1])
     pairs.note_mistakes(mistakes)
-    if 2 * pairs.left_out["no tab"] > pairs.read:
-        raise UserError(
-            f"{path}, line {first_without}: no tab, as in {pairs.left_out['no tab']:,} of"
-            f" {pluralize(pairs.read, 'line')}; expected a sentence, a tab, and its translation"
-        )
     if further:
         pairs.notes.append(
-            f"{path}: {pluralize(further, 'line')} with more than two columns; only the first"
-            " two are read"
+            f"{path}: {pluralize(len(further), 'line')} with more than two columns; only the first"
+            f" two are read, such as {as_text(further[0][0], 40)!r} and"
+            f" {as_text(further[0][1], 40)!r}"
         )
     return pairs
 
@@ -131,15 +114,8 @@ def _lines(path: Path, mistakes: list[UserError]) -> Iterator[str]:
     Raises:
         UserError: there is no such file, or it is a broken packed file.
     """
-    try:
-        with path.open("rb") as packed:  # once, as a pipe can be read once
-            start = packed.peek(5)
-            unpack = next((u for magic, u in _OPENERS.items() if start.startswith(magic)), None)
-            file = unpack(packed, "rb") if unpack else packed
-            yield from lines_as_they_come(file, str(path), True, mistakes)
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
-        reason = getattr(problem, "strerror", None) or f"broken packed file: {problem}"
-        raise UserError(f"{path} cannot be read: {reason}") from problem
+    with opened(path) as file:
+        yield from lines_as_they_come(file, str(path), True, mistakes)
 
 
 # --- splitting ----------------------------------------------------------------------------------
