@@ -80,7 +80,11 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
                 for number in (signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)):
                     if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
                         signal.signal(number, _end)
+        if sys.stderr is None:  # closed; print would take standard output instead
+            sys.stderr = open(os.devnull, "w")  # noqa: SIM115
         try:
+            if is_command and sys.stdout is None:
+                sys.exit("standard output is closed: redirect it to a file, or to /dev/null")
             try:
                 main(*arguments)
             finally:

@@ -135,6 +135,17 @@ def test_threads_do_not_spin_for_long_unless_that_is_asked_for(monkeypatch, give
     assert os.environ.get("GOMP_SPINCOUNT") == spins
 
 
+def test_a_closed_output_takes_no_results_and_a_closed_error_output_no_others():
+    code = (
+        "import sys; from fairseq_rnnsearch.command_line import program; "
+        "program(lambda: print(sys.argv[1]) or print('note', file=sys.stderr))()"
+    )
+    for closed, status, shown in ((">&-", 1, ""), ("2>&-", 0, "result\n")):
+        command = ["bash", "-c", f'exec "$@" {closed}', "", sys.executable, "-c", code, "result"]
+        ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+        assert (ended.returncode, ended.stdout) == (status, shown), ended.stderr
+
+
 WAITING = """
 import signal, tempfile, time
 from fairseq_rnnsearch.command_line import program
