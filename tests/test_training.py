@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections import Counter
 from itertools import product
 
 import pytest
@@ -21,6 +20,7 @@ from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
 from fairseq_rnnsearch.train import stages
 from fairseq_rnnsearch.train.__main__ import main
 from fairseq_rnnsearch.train.pairs import PARTS
+from fairseq_rnnsearch.train.progress import too_long
 from fairseq_rnnsearch.train.settings import (
     FIELDS,
     Settings,
@@ -264,6 +264,7 @@ TRAININGS = {  # the steps, and what is particular to the command of each, by se
 def test_r_drop_comes_after_bpe_dropout(tmp_path, given, monkeypatch):
     commands = commands_of(monkeypatch)
     monkeypatch.setattr(Training, "folders", lambda self: [])
+    monkeypatch.setattr(Training, "_lengths_of_training", lambda self: [99])
     chosen = read(dict(x.split("=") for x in given.split()))
     steps = training(tmp_path, **chosen).train()
     for step in steps:
@@ -460,46 +461,56 @@ def test_each_epoch_reads_its_copy_and_the_last_ones_every_merge(tmp_path, given
     assert found.folders() == [data / copy if copy else data for copy in EPOCHS[given]]
 
 
-@pytest.mark.slow
-def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp_path):
-    lines = [f"{word} {word[::-1]}" for word in ("station", "nation", "ratio", "notation")] * 20
-    text = "\n".join(lines) + "\n"
-    (tmp_path / "corpus").mkdir()
-    for name, language in product(PARTS, ("en", "fr")):
-        (tmp_path / "corpus" / f"{name}.{language}").write_text(text)
-    options = ["--bpe-merges", "60", "--bpe-dropout", "0.3", "--bpe-copies", "2"]
-    corpus = ["--corpus", str(tmp_path / "corpus"), "--languages", "en,fr"]
-    work = tmp_path / "work"
-    main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
-    for language in ("en", "fr"):
-        one, two, whole, all_ways, valid = (
-            (work / f"subwords/{name}.{language}").read_text()
-            for name in ("train-1", "train-2", "train-0", "train", "valid")
-        )
-        assert all_ways == whole + one + two and one != two and whole == valid
-        assert {x.replace("@@ ", "") for x in (one, two, whole)} == {text}
-        assert len(set(whole.splitlines())) == 4  # each line's own; with BPE-dropout there are more
-        assert len(set(one.splitlines())) > 20 < len(set(two.splitlines()))
-        known = dict(map(str.split, (work / f"data/dict.{language}.txt").open()))
-        counted = {piece: str(count) for piece, count in Counter(all_ways.split()).items()}
-        assert {piece: known[piece] for piece in counted} == counted
-    for copy in ("copy-2", "copy-0"):
-        further = {path.stem for path in (work / "data" / copy).glob("*.idx")}
-        assert further == {"train.en-fr.en", "train.en-fr.fr"}
+def subwords_of(tmp_path, texts, **settings):
+    """The folder of these texts' subwords; all parts are the same."""
+    tokens, out = tmp_path / "tokens", tmp_path / "subwords"
+    tokens.mkdir()
+    write_settings(tokens, {language: {"tokenizer": "space"} for language in texts})
+    for part, (language, text) in product(PARTS, texts.items()):
+        (tokens / f"{part}.{language}").write_text(text)
+    make_subwords(tokens, out, ("en", "fr"), ("en", "fr"), Settings(**settings))
+    return out
 
 
 @pytest.mark.parametrize("joint", [True, False])
 def test_languages_share_merges_or_have_their_own(tmp_path, joint):
-    tokens, out = tmp_path / "tokens", tmp_path / "subwords"
-    tokens.mkdir()
-    write_settings(tokens, {language: {"tokenizer": "space"} for language in ("en", "fr")})
-    for part, (language, word) in product(PARTS, (("en", "nation"), ("fr", "maison"))):
-        (tokens / f"{part}.{language}").write_text(f"{word}\n" * 9)
-    s = Settings(bpe_merges=4, bpe_joint=joint)
-    make_subwords(tokens, out, ("en", "fr"), ("en", "fr"), s)
+    texts = {"en": "nation\n" * 9, "fr": "maison\n" * 9}
+    out = subwords_of(tmp_path, texts, bpe_merges=4, bpe_joint=joint)
     english, french = ((out / f"codes.{language}").read_text() for language in ("en", "fr"))
     assert (english == french) == joint
     assert settings_of(out)["fr"]["bpe_codes"] == "codes.fr"
+
+
+def test_longest_counts_without_bpe_dropout_and_150_characters(tmp_path):
+    text, settings = "nation nation\nnation nation nation\n", {"bpe_merges": 9, "longest": 2}
+    settings |= {"tokenizer": "space", "bpe_dropout": 0.9, "bpe_copies": 2}
+    out = subwords_of(tmp_path, {"en": text, "fr": text}, **settings)
+    for language in ("en", "fr"):  # the second after dropout on the first one's words
+        assert (out / f"train-0.{language}").read_text() == "nation nation\n"
+        assert (out / f"valid.{language}").read_text() == text
+        one, two = ((out / f"train-{copy}.{language}").read_text() for copy in (1, 2))
+        assert one != two and one.replace("@@ ", "") == "nation nation\n"
+        assert (out / f"train.{language}").read_text().count("\n") == 6  # for the dictionary
+    assert "at least 1 of 2 training pairs longer than --longest 2 " in too_long(
+        Settings(**settings), [("a", "b b b"), ("a", "b")]
+    )
+    given = {"tokenizer": "space", "target_tokenizer": "character"}, {"tokenizer": "character"}
+    assert [read(one)["longest"] for one in (*given, {**given[1], "longest": 50})] == [150, 150, 50]
+
+
+@pytest.mark.parametrize(("references", "has_bleu"), [("a\nb\n", False), ("a\nb c d e\n", True)])
+def test_single_words_have_a_score(tmp_path, references, has_bleu, monkeypatch, capsys):
+    found, scored = training(tmp_path), []
+    monkeypatch.setattr(Training, "_score", lambda self, name, *options: scored.append(options))
+    (tmp_path / "corpus").mkdir()
+    found.translations.mkdir()
+    texts = {"corpus/test.en": "A\nB\n", "corpus/test.fr": references}
+    texts[found.translations / "text.fr"] = "a\nc\n"
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    found.report()
+    assert "1 of 2 translations equal to the reference" in capsys.readouterr().out
+    assert ["bleu" in options for options in scored] == ([False, True] if has_bleu else [False])
 
 
 # --- a whole training ---------------------------------------------------------------------------

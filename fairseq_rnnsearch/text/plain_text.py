@@ -17,7 +17,7 @@ import io
 import json
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -156,12 +156,15 @@ def sentences_in(line: str) -> list[str]:
     return regex.split(_BETWEEN_SENTENCES, line)
 
 
-def segmenter(path: Path) -> Callable[..., list[str]]:
+def segmenter(path: Path, dropout: float = 0.0) -> Callable[[Sequence[str]], list[str]]:
     """Return the function that splits words by the merges of subword-nmt's file.
 
-    Its arguments are the words and, optionally, the probability of leaving a merge out.
+    Args:
+        dropout: the probability of leaving a merge out.
     """
-    return _merges(path.read_bytes().decode("utf-8")).segment_tokens
+    # subword-nmt would split a word again as dropout did before, also without dropout
+    merges = _merges.__wrapped__ if dropout else _merges
+    return partial(merges(path.read_bytes().decode("utf-8")).segment_tokens, dropout=dropout)
 
 
 @lru_cache(maxsize=1)

@@ -91,6 +91,8 @@ def main(
     remembered["digest of the text"] = _digest(parts, options, languages)
     if parts:  # the digest does not tell where train, valid and test begin
         sizes = (str(len(parts.splits[part])) for part in PARTS)
+        if settings.longest:
+            log(progress.too_long(settings, parts.splits["train"]))
         remembered[f"pairs of {', '.join(PARTS)}"] = " ".join(sizes)
     work.check(remembered)
     corpus = (options.corpus or work.folder / "corpus").absolute()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.errors import as_text
+from fairseq_rnnsearch.errors import as_text, pluralize
 from fairseq_rnnsearch.train.settings import Settings, as_argument
 
 FLOPS = 60e9  # a second of one core, with validations
@@ -36,6 +36,7 @@ _REPORT = re.compile(
 _VALIDATION = re.compile(r"\| valid \| epoch (\d+) .* nll_loss [^ ]+ .* ppl ([^ ]+)")
 _KEPT = re.compile(r"(\d+) of (\d+) training pairs have at most (\d+) tokens")
 _RESUMED = re.compile(r"Loaded checkpoint .* \(epoch (\d+) @ (\d+) updates\)")
+_WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")  # nearly what the tokenizers split
 _SHOWN = re.compile(r"[Ee]rror|WARNING")
 
 
@@ -166,6 +167,27 @@ def plan(
         yield f"warning: this machine has {gigabytes(there)} of memory"
 
 
+def too_long(settings: Settings, pairs: Sequence[tuple[str, str]]) -> str:
+    """Say how many pairs are longer than ``--longest``; of subwords, how many are so at least."""
+    s, longer = settings, 0
+    for pair in pairs:
+        lengths = [
+            len(side) if tokenizer == "character"
+            else len(side.split()) if tokenizer == "space"
+            else sum(1 for _ in _WORD_OR_MARK.finditer(side))
+            for side, tokenizer in zip(pair, s.tokenizers, strict=True)
+        ]  # fmt: skip
+        longer += max(lengths) > s.longest
+    unit = "characters" if "character" in s.tokenizers else "words and marks"
+    at_least, of_pieces = "", ""
+    if s.vocabulary == "bpe" and {*s.tokenizers} != {"character"}:
+        at_least, of_pieces = "at least ", ", more where words are split into pieces"
+    return (
+        f"{at_least}{longer} of {pluralize(len(pairs), 'training pair')} longer than --longest"
+        f" {s.longest} {unit}{of_pieces}: left out of training"
+    )
+
+
 # --- while it runs -----------------------------------------------------------------------------
 
 
@@ -187,11 +209,9 @@ class Progress:
         if report := _REPORT.search(line):
             self._show_report(report)
         elif match := _KEPT.search(line):
-            left_out = (
-                f"{int(match[2]) - int(match[1])} of {match[2]} pairs, of more than {match[3]}"
-            )
+            left_out = f"{int(match[2]) - int(match[1])} of {match[2]} pairs, longer than --longest"
             if match[1] != match[2] and left_out != self._left_out:  # each epoch says it
-                self._print(f"left out of training: {left_out} words or pieces")
+                self._print(f"left out of training: {left_out} {match[3]} words or pieces")
                 self._left_out = left_out
         elif validation := _VALIDATION.search(line):
             self._print(f"epoch {int(validation[1])}: validation perplexity {validation[2]}")

@@ -79,7 +79,10 @@ class Settings:
     rdrop: float = _number(0.0, "weight of R-Drop (Liang et al., 2021), once BPE-dropout has ended")
     # training
     longest: int = _whole(
-        50, "maximum length of a training sentence in words or pieces; 0: none", least=0
+        50,
+        "maximum length of a training sentence in words or pieces (150 with characters), before"
+        " BPE-dropout; 0: none",
+        least=0,
     )
     optimizer: str = _one_of(
         "adam adadelta", "adam", "adadelta is the paper's, with its cost; it needs far more updates"
@@ -169,8 +172,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def given_in(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that the user gives."""
-    return {name: value for name in FIELDS if (value := getattr(options, name)) is not None}
+    """Return the settings that the user gives, and what follows from them in every command."""
+    given = {name: value for name in FIELDS if (value := getattr(options, name)) is not None}
+    if "character" in Settings(**given).tokenizers:
+        given.setdefault("longest", 150)  # as many characters as some 30 words have
+    return given
 
 
 def variable(setting: str, languages: tuple[str, str]) -> str:

@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 
@@ -219,15 +219,18 @@ class Training:
 
     def _pairs_of_training(self) -> int:
         """Count the pairs that are not too long once their words are split as in translation."""
-        sides = [_lines(self._text / f"train-0.{language}") for language in self.languages]
         most = self.settings.longest
-        lengths = (max(len(side.split()) for side in pair) for pair in zip(*sides, strict=True))
-        pairs = sum(not most or length <= most for length in lengths)
+        pairs = sum(not most or length <= most for length in self._lengths_of_training())
         if not pairs:
             raise UserError(
                 f"no pair has at most {pluralize(most, 'word or piece', 'words or pieces')}"
             )
         return pairs
+
+    def _lengths_of_training(self) -> list[int]:
+        """Return the length of each pair's longer side, split as in translation."""
+        sides = [_lines(self._text / f"train-0.{language}") for language in self.languages]
+        return [max(len(side.split()) for side in pair) for pair in zip(*sides, strict=True)]
 
     def _train(self, epochs: int = 0, rdrop: float = 0) -> None:
         """Train for all updates or, if it is not 0, for a number of epochs."""
@@ -235,6 +238,8 @@ class Training:
         progress = Progress(s.updates, epochs)
         if epochs:
             log(f"  for {pluralize(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
+        if s.bpe_dropout and max(self._lengths_of_training()) <= s.longest:
+            s = replace(s, longest=0)  # no copy has longer pairs, which older folders' have
         options = for_settings(s, self.folders(), self.work.folder / "checkpoints", epochs, rdrop)
         self._fairseq("train", *options, show=progress.show)
 
@@ -297,7 +302,14 @@ class Training:
                 print(f"{name:<13}{as_text(sentence)}")
             print()
         print(f"{s.model}, {source} to {target}, in {self.translations}:")
-        if self._tokenizer(target) != "character":
+        translations, references = map(_lines, sides[1:])
+        equal = sum(map(str.__eq__, translations, references))
+        print(f"  {equal} of {pluralize(len(references), 'translation')} equal to the reference")
+        # BLEU counts four words in a row, or four characters
+        has_bleu = s.bleu_tokenizer not in ("13a", "none", "intl") or any(
+            len(line.split()) > 3 for line in references
+        )
+        if has_bleu and self._tokenizer(target) != "character":
             print("lower-cased, tokenised:")
             tokens = self.work.folder / "tokens" / f"{s.evaluate}.{target}"
             self._score("tokens", tokens, "--tokenize", "none", "--lowercase", "--force")
@@ -305,8 +317,8 @@ class Training:
             print("detokenised, against a cased reference:")
         else:
             print("cased, detokenised:")
-        metrics = ("--metrics", "bleu", "chrf", "--tokenize", s.bleu_tokenizer)
-        self._score("text", corpus[1], *metrics)
+        metrics = ("bleu", "chrf", "--tokenize", s.bleu_tokenizer) if has_bleu else ("chrf",)
+        self._score("text", corpus[1], "--metrics", *metrics)
         if s.model == "rnnsearch":
             print(f"alignments: {self.translations}/alignments/index.html")
         emerging = self.work.folder / "checkpoints/heatmaps/emerging.gif"

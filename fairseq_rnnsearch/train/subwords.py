@@ -3,6 +3,7 @@
 import random
 import shutil
 from collections.abc import Sequence
+from itertools import compress, product
 from pathlib import Path
 
 from fairseq_rnnsearch.train.pairs import PARTS
@@ -48,10 +49,28 @@ def make_subwords(
         with train.open("wb") as file:
             for path in (whole, *copies):
                 file.write(path.read_bytes())
+    if s.bpe_dropout and s.longest:
+        _leave_out_long(out, languages, s)
     described = settings_of(tokens)
     for language in with_codes:
         described[language]["bpe_codes"] = f"codes.{language}"
     write_settings(out, described)
+
+
+def _leave_out_long(out: Path, languages: Sequence[str], s: Settings) -> None:
+    """Leave pairs out of each copy that are too long even if no merge is left out.
+
+    The others stay, however many pieces BPE-dropout makes of them.
+    """
+    sides = [(out / f"train-0.{language}").read_bytes().splitlines() for language in languages]
+    pairs = zip(*sides, strict=True)
+    kept = [max(len(side.split()) for side in pair) <= s.longest for pair in pairs]
+    left_out = f"{kept.count(False)} of {len(kept)} pairs, longer than --longest {s.longest} pieces"
+    print(f"  left out of training: {left_out}", flush=True)
+    for copy, language in product(range(s.bpe_copies + 1), languages if any(kept) else ()):
+        path = out / f"train-{copy}.{language}"
+        lines = path.read_bytes().splitlines(keepends=True)
+        path.write_bytes(b"".join(compress(lines, kept)))
 
 
 def _segment(
@@ -64,10 +83,10 @@ def _segment(
     from fairseq_rnnsearch.text.plain_text import segmenter
 
     random.seed(seed)  # which subword-nmt draws from
-    pieces = segmenter(codes)
+    pieces = segmenter(codes, dropout)
     with (
         text.open(encoding="utf-8", newline="\n") as lines,
         out.open("w", encoding="utf-8", newline="\n") as file,
     ):
         for line in lines:
-            print(*pieces(line.removesuffix("\n").split(" "), dropout), file=file)
+            print(*pieces(line.removesuffix("\n").split(" ")), file=file)
