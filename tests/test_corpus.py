@@ -5,7 +5,7 @@ import sys
 import pytest
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.text.corpus import check_parallel, check_text
+from fairseq_rnnsearch.text.corpus import check_text
 
 WIDE_SPACES = [chr(c) for c in range(128, sys.maxunicode + 1) if chr(c).isspace()]
 
@@ -59,10 +59,3 @@ def test_broken_files_are_named(tmp_path, name):
     with pytest.raises(UserError) as caught:
         check_text(path)
     assert str(caught.value).startswith(f"{path}{message}")
-
-
-def test_parallel_files(tmp_path):
-    source = written(tmp_path, b"a b\n\nc\n", "text.en")
-    assert check_parallel(source, written(tmp_path, b"x\ny\nz w v", "text.fr")) == 3
-    with pytest.raises(UserError, match=r"text\.en has 3 lines but .*text\.fr has 1 line"):
-        check_parallel(source, written(tmp_path, b"x\n", "text.fr"))

@@ -455,8 +455,7 @@ def test_the_mark_of_pieces_is_text_where_there_are_no_merges(tmp_path):
     line = "w1@@ w3 w4@@"
     pair = model.align(line, line)
     (answer,) = ask(written(tmp_path, model), ["force", line, line])
-    assert pair.tokens == pair.alignment.source == (*line.split(), "</s>")
-    assert answer["tokens"] == answer["sourceTokens"] == [*pair.tokens]
+    assert pair.tokens == pair.alignment.source == (*line.split(), "</s>") == (*answer["tokens"],)
 
 
 @needs_node

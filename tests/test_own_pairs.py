@@ -16,7 +16,8 @@ import pytest
 from commands import run_process
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.text.corpus import pairs_in
+from fairseq_rnnsearch.text.lengths import warning_of
+from fairseq_rnnsearch.text.tables import pairs_in
 from fairseq_rnnsearch.train import pairs as corpora
 from fairseq_rnnsearch.train.pairs import read_columns, read_two_files
 
@@ -54,18 +55,14 @@ def test_plain_and_packed_files_are_read_alike(file):
 def test_quotation_marks_of_csv_are_no_text(file):
     """Where fields that need it are quoted, or all; elsewhere the marks are the text's own."""
     rows = [('a "b"\tc', "A"), ("d", '"D"')] * 20
-    text, buffers = [("a", '"A"'), ('"b" b', '""B"')] * 20, [io.StringIO(), io.StringIO()]
-    for buffer, quoting in zip(buffers, (csv.QUOTE_MINIMAL, csv.QUOTE_ALL), strict=True):
-        csv.writer(buffer, "excel-tab", quoting=quoting).writerows(rows)
-    plain = "".join("\t".join(row) + "\n" for row in text)
-    for content, pairs in (
-        (buffers[0].getvalue(), rows),
-        (buffers[1].getvalue(), rows),
-        (plain, text),
-    ):
-        path = file("q.tsv.xz", content)
-        assert list(pairs_in([path])) == pairs
-        assert read_columns(path).kept == [(one.replace("\t", " "), other) for one, other in pairs]
+    for pairs, marks in (
+        (rows, {}), (rows, {"quoting": csv.QUOTE_ALL}),
+        ([('"b" b', '""B"'), ("a", '"A"')], {"quoting": csv.QUOTE_NONE, "quotechar": None}),
+    ):  # fmt: skip
+        csv.writer(written := io.StringIO(), "excel-tab", **marks).writerows(pairs)
+        path = file("q.tsv.xz", written.getvalue())
+        kept = [(one.replace("\t", " "), other) for one, other in pairs]
+        assert (list(pairs_in([path])), read_columns(path).kept) == (pairs, kept)
 
 
 OTHERS = {
@@ -107,8 +104,22 @@ def test_what_is_no_parallel_text_is_named(file, name):
     *texts, message = NONE[name]
     with pytest.raises(UserError, match=message):
         read_two_files(*(file(f"t.{side}", x) for side, x in zip(LANGUAGES, texts, strict=True)))
-    with pytest.raises(UserError, match=r"t.tsv, line 2"):
-        read_columns(file("t.tsv", "a\tA\nb\nc\n"))
+
+
+def test_lines_that_have_slid_are_noticed(file):
+    """A line is lost, or the order; not where the text is in order of length."""
+    draw = random.Random(1)
+    lengths = [int(draw.lognormvariate(3, 0.6)) + 1 for _ in range(2000)]
+    lost, shuffled = lengths[:600] + lengths[601:] + [3], draw.sample(lengths, 2000)
+    for source, target, first in (
+        (lengths, lengths, None), (sorted(lengths), sorted(lengths)[1:] + [9], None),
+        (lengths, lost, "601 to 800"), (lengths, shuffled, "1 to 200"),
+    ):  # fmt: skip
+        texts = ("".join("x" * n + "\n" for n in side) for side in (source, target))
+        files = [file(f"t.{number}", text) for number, text in enumerate(texts)]
+        notes = read_two_files(*files).notes
+        assert [f"from lines {first} on" in note for note in notes] == [True] * bool(first)
+        assert bool(notes) == bool(warning_of("t", pairs_in(files)))
 
 
 def options(file, pairs):

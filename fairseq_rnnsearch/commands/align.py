@@ -36,8 +36,9 @@ from fairseq_rnnsearch.errors import UsageError, UserError, option_of, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import pharaoh
 from fairseq_rnnsearch.files import replacing
-from fairseq_rnnsearch.text.corpus import pairs_in
+from fairseq_rnnsearch.text.lengths import Lengths
 from fairseq_rnnsearch.text.reversible import join
+from fairseq_rnnsearch.text.tables import pairs_in
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.commands.translation import Translation
@@ -76,7 +77,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from fairseq_rnnsearch.commands.loading import load
 
     files = [file for _, file in inputs]
-    lines = sum(1 for _ in pairs_in(files))
+    lines, lengths = 0, Lengths()
+    for lines, pair in enumerate(pairs_in(files), start=1):
+        lengths.add(lines, *map(str.strip, pair))
+    if warning := lengths.warning(" and ".join(map(str, files))):
+        print(warning, file=sys.stderr)
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     chosen = [number for number in range(lines) if number in samples]
     aligned, others = _aligned(model, pairs_in(files), options, samples), repeat(None)

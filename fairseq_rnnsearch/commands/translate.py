@@ -34,7 +34,8 @@ from fairseq_rnnsearch.commands.command_options import (
 )
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples, text_heatmap
-from fairseq_rnnsearch.text.corpus import is_table, line_batches, rows_of
+from fairseq_rnnsearch.text.corpus import line_batches
+from fairseq_rnnsearch.text.tables import is_table, rows_of
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.commands.translator import Translation, Translator

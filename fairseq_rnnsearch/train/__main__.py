@@ -27,7 +27,8 @@ from pathlib import Path
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError
 from fairseq_rnnsearch.text import checksums
-from fairseq_rnnsearch.text.corpus import check_parallel, is_language
+from fairseq_rnnsearch.text.corpus import check_parallel, checked_lines, is_language
+from fairseq_rnnsearch.text.lengths import warning_of
 from fairseq_rnnsearch.train import progress
 from fairseq_rnnsearch.train.pairs import PARTS, Parts, read_parts, write_parts
 from fairseq_rnnsearch.train.settings import (
@@ -77,8 +78,11 @@ def main(
     if options.corpus:
         parts, settings = None, Settings(**given)
         for part in PARTS:
-            files = (options.corpus / f"{part}.{language}" for language in languages)
+            files = [options.corpus / f"{part}.{language}" for language in languages]
             check_parallel(*files, has_symbols=True)  # which most tokenizers take apart
+            sides = (checked_lines(file, has_symbols=True) for file in files)
+            if warning := warning_of(f"{files[0]} and {files[1]}", zip(*sides, strict=True)):
+                log(warning)
     else:
         log(f"reading {options.pairs or f'{options.source} and {options.target}'}")
         parts = read_parts(options, languages, given.get("seed", 1))
@@ -87,12 +91,12 @@ def main(
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
         for line in progress.plan(work.folder, settings, parts.texts, *sizes):
             log(line)
+        if settings.longest:
+            log(progress.too_long(settings, parts.splits["train"]))
     remembered = _remembered(settings, languages)
     remembered["digest of the text"] = _digest(parts, options, languages)
     if parts:  # the digest does not tell where train, valid and test begin
         sizes = (str(len(parts.splits[part])) for part in PARTS)
-        if settings.longest:
-            log(progress.too_long(settings, parts.splits["train"]))
         remembered[f"pairs of {', '.join(PARTS)}"] = " ".join(sizes)
     work.check(remembered)
     corpus = (options.corpus or work.folder / "corpus").absolute()

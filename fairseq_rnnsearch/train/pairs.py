@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
-from fairseq_rnnsearch.text.corpus import in_parallel, lines_as_they_come, opened, rows_of
+from fairseq_rnnsearch.text.corpus import in_parallel, lines_as_they_come, opened
+from fairseq_rnnsearch.text.lengths import Lengths
+from fairseq_rnnsearch.text.tables import rows_of
 from fairseq_rnnsearch.train.progress import Text, describe
 
 Pair = tuple[str, str]
@@ -44,9 +46,15 @@ class Pairs:
     kept: list[Pair] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    lengths: Lengths = field(default_factory=Lengths)
 
-    def note_mistakes(self, mistakes: list[UserError]) -> None:
-        """Record which lines are not text; their pairs were left out because one side is empty.
+    def note_faults(self, name: str, mistakes: list[UserError]) -> None:
+        """Record which lines are not text, and where lines have slid.
+
+        Pairs with a line that is no text were left out because one side is empty.
+
+        Args:
+            name: what messages call the text.
 
         Raises:
             UserError: the first mistake, where there are too many.
@@ -57,11 +65,14 @@ class Pairs:
         if mistakes:
             lines = pluralize(len(mistakes), "line")
             self.notes.append(f"left out, as no text: {lines}; the first: {mistakes[0]}")
+        if warning := self.lengths.warning(name):
+            self.notes.append(warning)
 
     def add(self, source: str, target: str) -> None:
         """Keep a pair, unless a side of it is empty."""
         self.read += 1
         pair = " ".join(source.split()), " ".join(target.split())
+        self.lengths.add(self.read, *pair)
         if all(pair):
             self.kept.append(pair)
         else:
@@ -78,7 +89,7 @@ def read_two_files(source: Path, target: Path) -> Pairs:
     sides = _lines(source, mistakes), _lines(target, mistakes)
     for lines in in_parallel((source, target), *sides):
         pairs.add(*lines)
-    pairs.note_mistakes(mistakes)
+    pairs.note_faults(f"{source} and {target}", mistakes)
     return pairs
 
 
@@ -98,7 +109,7 @@ def read_columns(path: Path) -> Pairs:
             continue
         further += [columns] * (len(columns) > 2)
         pairs.add(columns[0], columns[1])
-    pairs.note_mistakes(mistakes)
+    pairs.note_faults(str(path), mistakes)
     if further:
         pairs.notes.append(
             f"{path}: {pluralize(len(further), 'line')} with more than two columns; only the first"
