@@ -181,7 +181,8 @@ def too_long(settings: Settings, pairs: Sequence[tuple[str, str]]) -> str:
     unit = "characters" if "character" in s.tokenizers else "words and marks"
     at_least, of_pieces = "", ""
     if s.vocabulary == "bpe" and {*s.tokenizers} != {"character"}:
-        at_least, of_pieces = "at least ", ", more where words are split into pieces"
+        at_least = "at least " if longer else ""
+        of_pieces = ", more where words are split into pieces"
     return (
         f"{at_least}{longer} of {pluralize(len(pairs), 'training pair')} longer than --longest"
         f" {s.longest} {unit}{of_pieces}: left out of training"
