@@ -504,9 +504,10 @@ def test_single_words_have_a_score(tmp_path, references, has_bleu, monkeypatch, 
     monkeypatch.setattr(Training, "_score", lambda self, name, *options: scored.append(options))
     (tmp_path / "corpus").mkdir()
     found.translations.mkdir()
-    texts = {"corpus/test.en": "A\nB\n", "corpus/test.fr": references}
-    texts[found.translations / "text.fr"] = "a\nc\n"
-    for name, text in texts.items():
+    for name, text in (
+        ("corpus/test.en", "A\nB\n"), ("corpus/test.fr", references),
+        (found.translations / "text.fr", "a\nc\n"),
+    ):  # fmt: skip
         (tmp_path / name).write_text(text)
     found.report()
     assert "1 of 2 translations equal to the reference" in capsys.readouterr().out
