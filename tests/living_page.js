@@ -21,13 +21,15 @@ engine.timed = (text, options) => {
   return [performance.now() - start, found];
 };
 
-readline.createInterface({ input: process.stdin }).on("line", (line) => {
-  const [call, ...given] = JSON.parse(line);
-  let answer;
-  try {
-    answer = { value: engine[call](...given) };
-  } catch (error) {
-    answer = { error: error.message };
+(async () => {
+  for await (const line of readline.createInterface({ input: process.stdin })) {
+    const [call, ...given] = JSON.parse(line);
+    let answer;
+    try {
+      answer = { value: await engine[call](...given) };
+    } catch (error) {
+      answer = { error: error.message };
+    }
+    process.stdout.write(`${JSON.stringify(answer)}\n`);
   }
-  process.stdout.write(`${JSON.stringify(answer)}\n`);
-});
+})();

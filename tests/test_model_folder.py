@@ -55,6 +55,7 @@ def written(folder, weights="float32", **options):
         True,
         LengthLimit(3.0, 10),
         "some licence",
+        ("a b", "c"),
     )
     dictionaries = model.encoder.dictionary, model.decoder.dictionary
     write_folder(folder, model, facts, dictionaries, folder.parent, weights=weights)
@@ -94,7 +95,8 @@ def test_a_folder_and_its_checkpoint_are_exported_as_the_same_folder(tmp_path, l
     write_folder(tmp_path / "model", model, facts, dictionaries, tmp_path)
     to_checkpoint(str(tmp_path / "model"), tmp_path / "model.pt")
     to_folder(str(tmp_path / "model"), None, tmp_path / "copy")
-    to_folder(str(tmp_path / "model.pt"), None, tmp_path / "again", licence=facts.licence)
+    shown = {"licence": facts.licence, "examples": facts.examples}
+    to_folder(str(tmp_path / "model.pt"), None, tmp_path / "again", **shown)
     assert read_folder(tmp_path / "copy").config == facts
     assert read_folder(tmp_path / "again").config == facts
 

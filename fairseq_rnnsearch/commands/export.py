@@ -47,6 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         card,
         licence,
         options.user_dir,
+        tuple(map(str.strip, text_lines(options.examples))) if options.examples else (),
     )
     size = sum(path.stat().st_size for path in options.out.iterdir())
     print(f"{options.out}: {size / 1e6:.1f} MB", file=sys.stderr)
@@ -76,6 +77,9 @@ def _parser() -> argparse.ArgumentParser:
         "--licence", default="", metavar="TEXT",
         help="a line about the data that the model was trained on, which pages show",
     )  # fmt: skip
+    parser.add_argument(
+        "--examples", type=Path, metavar="FILE", help="sentences that pages offer, one per line"
+    )
     return parser
 
 

@@ -123,7 +123,7 @@ const isCell = (place) => place?.source !== undefined && place?.target !== undef
 
 class Heatmap {
   #root;
-  #parts; // the elements source, target, readout, matrix and tip
+  #parts; // the elements source, target, readout, matrix, legend and tip
   #sentence; // what show() was given, with links
   #most = 1; // the largest absolute number of what mattered, which has the full colour
   #mode = "soft";
@@ -151,9 +151,10 @@ class Heatmap {
       <p class="readout" role="status"></p>
       <div class="matrix" tabindex="0" role="application" aria-roledescription="alignment matrix">
       </div>
+      <p class="legend faint"></p>
       <div class="tip" aria-hidden="true" hidden></div>`;
     const find = (part) => [part, root.querySelector(`.${part}`)];
-    this.#parts = Object.fromEntries([...SIDES, "readout", "matrix", "tip"].map(find));
+    this.#parts = Object.fromEntries([...SIDES, "readout", "matrix", "legend", "tip"].map(find));
     for (const side of SIDES) {
       this.#parts[side].previousElementSibling.textContent = names[side];
       this.#parts[side].ariaLabel = names[side];
@@ -320,6 +321,7 @@ class Heatmap {
     this.#root.classList.toggle("light", this.#isLight);
     this.#root.classList.toggle("signed", this.#isSigned);
     this.#picture = null;
+    this.#parts.legend.hidden = empty;
     if (empty) {
       matrix.textContent = "Nothing to draw: one of the sentences is empty.";
     } else {
@@ -335,8 +337,27 @@ class Heatmap {
         text.dataset.index = onTop ? n : n - source.length;
       });
       svg.append(svgElement("g", { class: "overlay" }));
+      this.#explainColours();
     }
     this.#highlight();
+  }
+
+  /** Show what the colours and the end symbol mean. */
+  #explainColours() {
+    const { weights, source } = this.#sentence, words = source.length;
+    const most = this.#isSigned ? this.#most : 1, least = this.#isSigned ? -1 : 0;
+    const isEven = words > 2 && weights.every((row) => row.every((one) => one < 1.5 / words));
+    const scale = create("i");
+    const colours = [least, (least + 1) / 2, 1].map((shade) => this.#colour(shade));
+    scale.style.background = `linear-gradient(90deg, ${colours})`;
+    const meaning = this.#isSigned
+      ? "how far ln p of the target word falls without the source word (blue: it helped, red: it hurt)"
+      : this.#mode === "hard" ? "1: hard link"
+      : isEven ? `weight; here every weight is near 1/${words}` : "weight";
+    const end = source.at(-1) === END ? ` · ${END}: end of the sentence` : "";
+    const figure = (value) => figures(value, this.#isSigned ? 2 : 0);
+    this.#parts.legend.replaceChildren(
+      figure(least * most), scale, figure(most), ` ${meaning}${end}`);
   }
 
   // --- the active word or cell -------------------------------------------------------------------

@@ -144,12 +144,11 @@ at("next").addEventListener("click", () => choose(visible[visible.indexOf(chosen
 for (const radio of document.querySelectorAll("[name=mode]")) {
   radio.addEventListener("change", () => {
     view.set({ mode: radio.value });
-    at("legend").hidden = at("invert").hidden = radio.value === "mattered"; // it has its own
+    at("invert").hidden = radio.value === "mattered"; // colours are not inverted
   });
 }
 at("inverted").addEventListener("change", ({ target: box }) => {
   view.set({ inverted: box.checked });
-  at("legend").classList.toggle("inverted", box.checked);
 });
 at("threshold").addEventListener("input", ({ target: slider }) => {
   const threshold = Number(slider.value);

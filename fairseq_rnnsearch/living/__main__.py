@@ -44,30 +44,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with starting():  # imports torch, which --help does not need
         from fairseq_rnnsearch.commands.loading import load
         from fairseq_rnnsearch.living.living_page import write_living_page
+        from fairseq_rnnsearch.models.folder import read_config
 
     models = [
         load(checkpoint, options.data, **load_options(options), compute_dtype="float32")
         for checkpoint in options.checkpoint  # the page computes in float32, too
     ]
+    found = find_model(options.checkpoint[0])
+    of_folder = read_config(found) if found.is_dir() else None
     size = write_living_page(
         options.out,
         models,
         names=options.name,
         title=options.title,
-        examples=options.example,
-        licence=options.licence or _licence(options.checkpoint[0]),
+        examples=options.example or (of_folder.examples if of_folder else ()),
+        licence=options.licence or (of_folder.licence if of_folder else ""),
         weights=options.weights,
         is_training=options.training is not None,
+        other_direction=options.other_direction,
     )
     print(f"{options.out}: {size / 1e6:.1f} MB; open it in a browser", file=sys.stderr)
-
-
-def _licence(model: str) -> str:
-    """Return the licence line of a model's folder."""
-    from fairseq_rnnsearch.models.folder import read_config
-
-    found = find_model(model)
-    return read_config(found).licence if found.is_dir() else ""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -89,7 +85,9 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
     parser.add_argument(
-        "--title", default="", help="heading (default: RNNsearch, RNNencdec, or both)"
+        "--title",
+        default="",
+        help="heading (default: RNNsearch or RNNencdec, and languages)",
     )
     parser.add_argument(
         "--name", action="append", default=[],
@@ -97,7 +95,12 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--example", action="append", default=[], metavar="SENTENCE",
-        help="a sentence that the page offers, any number of times; it begins with the first",
+        help="a sentence that the page offers, any number of times; it begins with the first "
+        "(default: its folder's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--other-direction", default="", metavar="PAGE",
+        help="address of a page that translates back, such as fr-en.html, to which this one links",
     )  # fmt: skip
     parser.add_argument(
         "--licence", default="", metavar="TEXT",

@@ -1,9 +1,10 @@
 /*
  * The words that the beam kept, as a tree from left to right; those of the translation stand out.
- * Choosing a word continues the search from it. Beside each word stands the score by which the beam
+ * Choosing a word continues the search from it. Beside each word stands the number by which the beam
  * is chosen: the base-2 log-probability of all words up to and including it.
  */
 const COLUMN = 150, ROW = 24, LONGEST_IN_TREE = 12; // in pixels; in letters
+const PRINTED = 6; // columns beside each other on paper
 
 /** Return the place of each node, in columns and rows; children stand below each other. */
 function placed(tree) {
@@ -24,16 +25,31 @@ function placed(tree) {
   return { places, rows: row + 1 };
 }
 
+/** Return the tree in bands for paper, on which it would be too small as one. */
+function bands(words, places) {
+  const columns = Math.max(...places.map(({ column }) => column)) + 1, width = PRINTED * COLUMN;
+  return Array.from({ length: Math.ceil(columns / PRINTED) }, (_, band) => {
+    const inside = places.filter(({ column }) => Math.floor(column / PRINTED) === band);
+    const height = (Math.max(...inside.map(({ row }) => row)) + 1) * ROW;
+    const viewBox = `${band * width - 22} 0 ${width} ${height}`; // with the lines to its first words
+    const svg = svgElement("svg", { class: "band", viewBox, "aria-hidden": "true" });
+    svg.append(words.cloneNode(true));
+    return svg;
+  });
+}
+
 /** Fill an element with a tree; `chosen` is called with the tokens up to the chosen word. */
 function drawTree(element, tree, chosen) {
   const { places, rows } = placed(tree);
   const wide = (Math.max(...places.map(({ column }) => column)) + 1) * COLUMN, high = rows * ROW;
   const svg = svgElement("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` });
+  const words = svgElement("g", {});
+  svg.append(words);
   const x = ({ column }) => column * COLUMN + 4, y = ({ row }) => (row + 0.5) * ROW;
   tree.forEach(({ parent, isBest }, number) => {
     if (parent === null) return;
     const [from, to] = [places[parent], places[number]], end = x(to) - 3, start = end - 14;
-    svg.append(svgElement("path", {
+    words.append(svgElement("path", {
       class: isBest ? "best" : "",
       d: `M${start - 4} ${y(from)}C${end - 6} ${y(from)} ${start} ${y(to)} ${end} ${y(to)}`,
     }));
@@ -44,7 +60,7 @@ function drawTree(element, tree, chosen) {
     return tokens.reverse();
   };
   tree.forEach(({ token, probability, score, isBest }, number) => {
-    const letters = Array.from(shown(token)), long = letters.length > LONGEST_IN_TREE;
+    const letters = Array.from(listed(token)), long = letters.length > LONGEST_IN_TREE;
     const word = long ? `${letters.slice(0, LONGEST_IN_TREE - 1).join("")}…` : letters.join("");
     const text = svgElement("text", {
       x: x(places[number]), y: y(places[number]), dy: ".35em", tabindex: 0, role: "button",
@@ -52,8 +68,8 @@ function drawTree(element, tree, chosen) {
     }, word);
     const scored = figures(score, 2);
     text.append(svgElement("tspan", { class: "score" }, ` ${scored}`)); // a gap could not be clicked
-    const likely = `${shown(token)}, probability ${probability.toFixed(3)}`;
-    text.append(svgElement("title", {}, `${likely}; cumulative score ${scored}`));
+    const likely = `${listed(token)}, probability ${probability.toFixed(3)}`;
+    text.append(svgElement("title", {}, `${likely}; sum of log₂ p up to here ${scored}`));
     const choose = () => chosen(tokensTo(number));
     text.addEventListener("click", choose);
     text.addEventListener("keydown", (event) => {
@@ -61,7 +77,7 @@ function drawTree(element, tree, chosen) {
       event.preventDefault(); // a space scrolls
       choose();
     });
-    svg.append(text);
+    words.append(text);
   });
-  element.replaceChildren(svg);
+  element.replaceChildren(svg, ...bands(words, places));
 }

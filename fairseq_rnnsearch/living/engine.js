@@ -75,6 +75,7 @@ class Engine {
     this.models = stored.models;
     this.plain = plain;
     this.networks = []; // each is made when it is first asked for
+    this.cancelled = 0; // how often cancel() was called
   }
 
   /** Return the sentences of a text, which the model translates one by one. */
@@ -171,15 +172,24 @@ class Engine {
 
   /**
    * Return `Translation.mattered` of a translation that is given as its steps' tokens; null for
-   * RNNencdec.
+   * RNNencdec, and when `cancel` is called. Other calls are answered between two steps.
    */
-  mattered(text, tokens, options = {}) {
+  async mattered(text, tokens, options = {}) {
     const { network, pieces, target, follow } = this.given(text, tokens, options);
     if (!network.hasAttention) return null;
-    const rows = [];
-    follow((i, looked, source) =>
-      rows.push(network.effects(looked, target[i - 1] ?? null, source, target[i])));
+    const { cancelled } = this, steps = [], rows = [];
+    follow((i, looked, source) => steps.push([looked, target[i - 1] ?? null, source, target[i]]));
+    for (const given of steps) {
+      await new Promise((resolve) => { setTimeout(resolve); });
+      if (this.cancelled !== cancelled) return null;
+      rows.push(network.effects(...given));
+    }
     return mergedPieces(rows, ...this.joined(pieces, tokens));
+  }
+
+  /** End every computation of what mattered. */
+  cancel() {
+    this.cancelled += 1;
   }
 
   /** Return a function that goes through a translation, given as its steps' tokens; see `forced`. */
@@ -269,10 +279,10 @@ class Engine {
 /** Answer the page's messages, when this is a worker. */
 function serve(scope) {
   let engine;
-  scope.onmessage = ({ data: { id, call, given } }) => {
+  scope.onmessage = async ({ data: { id, call, given } }) => {
     try {
       if (call === "load") engine = new Engine(JSON.parse(given[0]));
-      const value = call === "load" ? null : engine[call](...given);
+      const value = call === "load" ? null : await engine[call](...given);
       scope.postMessage({ id, value });
     } catch (error) {
       scope.postMessage({ id, error: error.message });

@@ -64,22 +64,26 @@ const vector = (equation, values, name, options) => line(equation,
   colourStrip(values, name, (k) => `${name}, number ${k + 1}: ${three(values[k])}`, options));
 const gate = (equation, values, name) => vector(equation, values, name, { isGate: true });
 
+/** Return a token that stands alone, of side 0 or 1; "…" says that its word continues. */
+const listed = (token, side = 1) => shownPiece(token, { hasPieces: facts.hasPieces[side] }, "…");
+
+/** Return a list of [word, what is said of it, its share, whether it stands out]. */
+function wordList(entries, side) {
+  return create("ol", { className: "likeliest", lang: facts.languages[side] }, ...entries.map(
+    ([word, said, share, isChosen]) => {
+      const item = create("li", { className: isChosen ? "chosen" : "" },
+        create("span", { textContent: listed(word, side) }), create("small", { textContent: said }));
+      item.style.setProperty("--probability", share);
+      return item;
+    }));
+}
+
 /** Return source words with their energies and weights. */
 function attention({ energies, alpha }, words) {
-  const row = (name, texts, className) => create("tr", {},
-    create("th", { scope: "row" }, ...typeset(name)),
-    ...texts.map((text) => create("td", { textContent: text, className })));
-  const weights = row("α_{ij}", alpha.map(three), "number weight");
-  const largest = Math.max(...alpha);
-  [...weights.children].slice(1).forEach((cell, j) => {
-    cell.style.setProperty("--probability", alpha[j]);
-    cell.classList.toggle("largest", alpha[j] === largest);
-  });
-  const table = create("table", {}, row("h_j", words.map(shown), ""),
-    row("e_{ij}", energies.map(three), "number"), weights);
-  return create("div", {
-    className: "scroll", tabIndex: 0, role: "region", ariaLabel: "energies and weights",
-  }, table);
+  const most = Math.max(...alpha);
+  return wordList(words.map((word, j) => [
+    word, `${figures(energies[j], 1)} → ${three(alpha[j])}`, alpha[j], alpha[j] === most,
+  ]), 0);
 }
 
 /** Return the equations of the new state. */
@@ -100,19 +104,14 @@ function output({ order, sum, t, likeliest, chosen }) {
   const state = order === "section3" ? "s_i" : "s_{i−1}";
   const pair = (j) => `pair ${j + 1}: ${three(sum[2 * j])} and ${three(sum[2 * j + 1])}, `
     + `maximum ${three(t[j])}`;
-  const words = likeliest.map(([token, probability]) => {
-    const one = create("li", { className: token === chosen ? "chosen" : "" },
-      create("span", { textContent: shown(token) }),
-      create("small", { textContent: probability.toFixed(4) }));
-    one.style.setProperty("--probability", probability);
-    return one;
-  });
+  const words = likeliest.map(
+    ([token, probability]) => [token, probability.toFixed(4), probability, token === chosen]);
   return [
     line(`t̃_i = U_o ${state} + V_o e(y_{i−1}) + C_o c_i + b`,
       colourStrip(sum, "maxout pairs", pair, { rows: 2 })),
     vector("t_{ij} = max(t̃_{i,2j−1}, t̃_{i,2j})", t, "maxout"),
     line("p(y_i) = softmax(W_o t_i + b_o), the ten most likely words",
-      create("ol", { className: "likeliest", lang: facts.languages[1] }, ...words)),
+      wordList(words, 1)),
   ];
 }
 
@@ -157,8 +156,6 @@ const glass = {
       vector("s_{i−1}", values.s, "previous state"),
       ...looking(values, answer.sourcePieces, rows[this.step] !== undefined),
       ...(values.order === "section3" ? [...making, ...reading] : [...reading, ...making]));
-    const seen = at("equations").querySelector(".largest"), box = seen?.closest(".scroll");
-    if (seen) box.scrollLeft = seen.offsetLeft + (seen.offsetWidth - box.clientWidth) / 2;
   },
 };
 

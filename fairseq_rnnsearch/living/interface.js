@@ -71,9 +71,20 @@ function setBusy(isBusy) {
   if (isBusy) at("status").textContent = "translating …";
 }
 
+/** Compute what mattered where it is to be shown, and nothing else that was to be computed. */
+async function explain() {
+  ask("cancel");
+  const lacking = views.filter((view) => view.lacksMattered);
+  if (!lacking.length) return;
+  at("status").textContent = "computing what mattered …";
+  const done = await Promise.all(lacking.map((view) => view.explain()));
+  if (done.every(Boolean)) at("status").textContent = "what mattered is computed";
+}
+
 /** Translate what is typed now; while the worker is busy, only the last call counts. */
 function refresh() {
   isStale = true;
+  ask("cancel");
   busy ??= (async () => {
     while (isStale) {
       isStale = false;
@@ -89,8 +100,9 @@ function refresh() {
         await glass.refresh();
         if (isStale) continue; // a view may have stopped before it was done
         setBusy(false);
-        const cut = text.length === LONGEST_TEXT ? `, cut to ${LONGEST_TEXT} characters` : "";
-        at("status").textContent = text.trim() ? `${took} ms${cut}` : "";
+        const cut = text.length === LONGEST_TEXT ? ` (cut to ${LONGEST_TEXT} characters)` : "";
+        at("status").textContent = text.trim() ? `translated${cut} in ${took} ms` : "";
+        explain();
       } catch (error) {
         setBusy(true); // the answer on the page belongs to another text
         at("status").textContent = error.message;
@@ -119,7 +131,7 @@ function setMoment(number) {
   view.number = number;
   view.forgetChanges(); // they belong to the previous checkpoint
   at("moment").value = number;
-  at("moment-name").textContent = view.name;
+  at("moment-name").textContent = at("moment").ariaValueText = view.name;
 }
 
 /** Show the matrix of another sentence of the text. */
@@ -197,6 +209,9 @@ at("link").addEventListener("click", async () => {
   if (shownSentence) named.set("sentence", shownSentence + 1);
   if (at("moment")) named.set("moment", views[0].number + 1);
   if (glass.view) named.set("step", `${views.indexOf(glass.view)}.${glass.step + 1}`);
+  const shown = [[views.some((view) => view.isMattering), "mattered"],
+    [views.some((view) => view.beam.open), "beam"]];
+  named.set("show", shown.filter(([isShown]) => isShown).map(([, name]) => name));
   history.replaceState(null, "", `#${named}`);
   try {
     await navigator.clipboard.writeText(location.href);
@@ -206,7 +221,7 @@ at("link").addEventListener("click", async () => {
   }
 });
 
-/** Restore the text, its sentence, the beam and the inspected step from the address. */
+/** Restore the text, its sentence, the beam and what is shown from the address. */
 async function followAddress() {
   const named = new URLSearchParams(location.hash.slice(1)), beam = Number(named.get("beam"));
   if (beam >= 1 && beam <= 12) at("beam").value = at("beam-value").textContent = Math.round(beam);
@@ -216,11 +231,20 @@ async function followAddress() {
   shownSentence = Math.max(0, place("sentence"));
   if (at("moment") && facts.models[place("moment")]) setMoment(place("moment"));
   glass.view = null;
+  const show = (named.get("show") ?? "").split(",");
+  for (const view of views) {
+    view.beam.open = show.includes("beam");
+    if (view.hasAttention) view.setMattering(show.includes("mattered"));
+  }
   await begin();
   const [, view, step] = /^(\d+)\.(\d+)$/.exec(named.get("step") ?? "") ?? [];
   if (views[view]?.answer && step > 0) lookAt(views[view], step - 1);
 }
 addEventListener("hashchange", followAddress);
+
+at("back")?.addEventListener("click", ({ currentTarget: link }) => {
+  link.hash = new URLSearchParams({ text: views[0].answers.map(({ text }) => text).join(" ") });
+});
 
 at("large").addEventListener("click", ({ currentTarget: button }) => {
   const large = document.documentElement.toggleAttribute("data-large");

@@ -17,7 +17,7 @@ from fairseq_rnnsearch.text.reversible import shown
 
 _HERE = Path(__file__).parent
 _ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "engine")
-_INTERFACE = ("marks", "glass", "beam_tree", "model_view", "interface")
+_INTERFACE = ("marks", "glass", "beam_tree", "model_view", "interface", "tour")
 _LISTED = 1_000  # source words; a model with more lists none
 
 
@@ -31,6 +31,7 @@ def write_living_page(
     licence: str = "",
     weights: str = "int8",
     is_training: bool = False,
+    other_direction: str = "",
 ) -> int:
     """Write a page in which models translate, and return its size in bytes.
 
@@ -41,12 +42,13 @@ def write_living_page(
         models: one or two that ``load`` gave, with the same dictionaries and rules for text; any
             number with ``is_training``.
         names: the models' names (default: RNNsearch or RNNencdec).
-        title: heading of the page (default: RNNsearch, RNNencdec, or both).
+        title: heading of the page (default: the models' names in the paper, and the languages).
         examples: sentences that the page offers; the first is translated when it opens.
         licence: a line about the models' training data.
         weights: how parameters are stored: "int8", or "float32", unrounded and four times as large.
         is_training: whether the models are the moments of one training, in order: they share one
             view, in which a slider chooses the moment.
+        other_direction: address of a page that translates back; this one links to it.
 
     Raises:
         UserError: if the page cannot compute the models, these do not fit together, or the file
@@ -54,20 +56,24 @@ def write_living_page(
     """
     stored = _stored(models, weights)
     options = [model["options"] for model in stored["models"]]
+    names_of_languages = [language_name(code) for code in models[0].languages]
+    kinds = " and ".join(dict.fromkeys(_kinds(options)))
     facts = {
         "models": [
             one | {"name": name}
             for one, name in zip(options, names or _names(options), strict=True)
         ],
         "languages": list(models[0].languages),
-        "languageNames": [language_name(code) for code in models[0].languages],
+        "languageNames": names_of_languages,
+        "hasPieces": [text.has_pieces for text in (models[0].source_text, models[0].target_text)],
         "examples": list(examples),
         "isTraining": is_training,
+        "otherDirection": other_direction,
     }
     page = render_page(
         _HERE / "living.html",
         [_HERE / "living.css", *(_HERE / f"{name}.js" for name in _INTERFACE)],
-        title=title or " and ".join(dict.fromkeys(_kinds(options))),
+        title=title or f"{kinds}: {' to '.join(names_of_languages)}",
         licence=licence,
         weights=weights,
         facts=facts,

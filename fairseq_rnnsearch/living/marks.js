@@ -11,5 +11,6 @@ const JOINERS = new RegExp(`^${JOINER}+|${JOINER}+$`, "gu");
 /** Return a word without its joiners. */
 const shown = (word) => word.replace(JOINERS, "");
 
-/** Return a token without its joiners and, if it is a piece of a word, its continuation mark. */
-const shownPiece = (token, { hasPieces }) => shown(hasPieces ? token.replace(/@@$/, "") : token);
+/** Return a token without its joiners; `mark` stands for the continuation mark of a piece. */
+const shownPiece = (token, { hasPieces }, mark = "") =>
+  shown(hasPieces ? token.replace(/@@$/, mark) : token);

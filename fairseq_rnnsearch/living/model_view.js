@@ -50,9 +50,7 @@ class ModelView {
     this.number = number;
     this.hasAttention = alignment !== "none";
     this.heading = create("h2");
-    this.score = create("p", {
-      className: "faint score", title: "base-2 log-probability divided by the number of steps",
-    });
+    this.score = create("p", { className: "faint score" });
     this.warned = create("p", { className: "warnings", role: "status" });
     const [from, to] = facts.languages;
     this.source = create("div",
@@ -68,6 +66,7 @@ class ModelView {
     this.tree = create("div",
       { className: "scroll tree", role: "group", ariaLabel: "Beam", lang: to });
     this.beam = create("details", {}, create("summary", { textContent: "Beam search tree" }),
+      create("p", { className: "faint", textContent: "Beside each word: the sum of log₂ p up to it." }),
       this.tree);
     this.beam.addEventListener("toggle", () => this.showTree());
     const pair = create("div", { className: "scroll pair" }, this.source, this.lines, this.target);
@@ -132,12 +131,21 @@ class ModelView {
     this.cache = new Map(asked.map(({ key }, n) => [key, this.answers[n]]));
     const warnings = await rnnsearch.warnings(text);
     const [answer, sentence] = [this.answers[shownSentence] ?? null, sentences[shownSentence] ?? ""];
-    if (this.isMattering && answer) {
-      const { number: model, touched: { rows } } = this;
-      answer.mattered ??= await rnnsearch.mattered(sentence, answer.pieces, { model, rows });
-    }
     Object.assign(this, { made, asked: sentence, answer, warnings });
     this.show();
+  }
+
+  /** Whether the matrix is to show what mattered, and that is not computed yet. */
+  get lacksMattered() {
+    return this.isMattering && this.answer && !this.answer.mattered;
+  }
+
+  /** Compute and show what mattered; return whether this was not cancelled. */
+  async explain() {
+    const { answer, asked, number: model, touched: { rows } } = this;
+    answer.mattered = await rnnsearch.mattered(asked, answer.pieces, { model, rows });
+    if (answer.mattered && answer === this.answer) this.show();
+    return Boolean(answer.mattered);
   }
 
   /** Return the translations, as buttons that choose a sentence where there are several. */
@@ -193,7 +201,7 @@ class ModelView {
     }
     const cut = answer.isCut ? ", cut at the model's length limit" : "";
     const steps = `${answer.pieces.length} steps${cut}`;
-    this.score.textContent = `score ${three(answer.score)} · ${steps}`;
+    this.score.textContent = `score ${three(answer.score)}: the mean log₂ p of ${steps}`;
     this.source.replaceChildren(...answer.sourceTokens.map((word, j) => create("span", {
       className: answer.unknown.includes(j) ? "unknown" : "", textContent: word,
     })));
@@ -228,7 +236,8 @@ class ModelView {
     const chip = create("button", {
       type: "button", className: classes.filter(Boolean).join(" "),
       textContent: shownPiece(piece, this.answer), ariaExpanded: String(this.open === i),
-      title: `probability ${probability.toFixed(3)}`, data: { step: i },
+      title: `${piece === END ? "end of the sentence, " : ""}probability ${three(probability)}`,
+      data: { step: i },
     });
     chip.style.setProperty("--probability", probability);
     chip.addEventListener("click", () => {
@@ -265,7 +274,7 @@ class ModelView {
     const buttons = this.answer.alternatives[i].map(([token, probability]) => {
       const button = create("button", {
         type: "button", className: "choice-of-word", disabled: token === chosen,
-      }, create("span", { textContent: shown(token), lang: facts.languages[1] }),
+      }, create("span", { textContent: listed(token), lang: facts.languages[1] }),
       create("small", { textContent: probability.toFixed(3) }));
       button.style.setProperty("--probability", probability);
       button.addEventListener("click", () => this.chooseWord(i, token));
@@ -386,17 +395,22 @@ class ModelView {
 
   /** Return a button that shows what mattered instead of weights; only then is it computed. */
   mattering() {
-    const button = create("button", { type: "button", textContent: "What mattered",
+    this.matteringButton = create("button", { type: "button", textContent: "What mattered",
       ariaPressed: "false", title: "how far the probability of each target word falls when a"
         + " source word is removed" });
-    button.addEventListener("click", async () => {
-      this.isMattering = !this.isMattering;
-      button.ariaPressed = String(this.isMattering);
-      await refresh();
-      this.heatmap.set({ mode: this.isMattering ? "mattered" : "soft" });
-      this.markRows();
+    this.matteringButton.addEventListener("click", () => {
+      this.setMattering(!this.isMattering);
+      explain();
     });
-    return button;
+    return this.matteringButton;
+  }
+
+  /** Show what mattered, once it is computed, or weights. */
+  setMattering(isMattering) {
+    this.isMattering = isMattering;
+    this.matteringButton.ariaPressed = String(isMattering);
+    this.heatmap.set({ mode: isMattering ? "mattered" : "soft" });
+    if (this.answer) this.markRows();
   }
 
   /** Return a button that saves the matrix, as "png" or "svg". */

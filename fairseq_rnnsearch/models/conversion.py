@@ -1,5 +1,6 @@
 """Convert a checkpoint to a model folder, and back."""
 
+from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 
@@ -28,6 +29,7 @@ def to_folder(
     card: str | None = None,
     licence: str = "",
     user_dir: str | None = None,
+    examples: Sequence[str] = (),
 ) -> None:
     """Write a model's folder from a checkpoint, or from another folder; see `write_folder`.
 
@@ -38,7 +40,9 @@ def to_folder(
     if found.is_dir():
         folder, read = found, read_folder(found)
         model, dictionaries = read.model, read.dictionaries
-        config = read.config._replace(licence=licence or read.config.licence)
+        config = read.config._replace(
+            licence=licence or read.config.licence, examples=examples or read.config.examples
+        )
     else:
         changes = {"data": data} if data else {}
         trained = read_models([str(found)], changes, "cpu", "float32", user_dir)
@@ -53,6 +57,7 @@ def to_folder(
             trained.left_pad_source,
             trained.length_limit,
             licence,
+            examples,
         )
     for language in config.languages:
         PlainText.of(folder, language)  # refuses what no reader of the new folder could use

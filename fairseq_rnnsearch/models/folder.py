@@ -54,6 +54,7 @@ class ModelConfig(NamedTuple):
         left_pad_source: whether shorter sentences in a batch are padded on the left.
         length_limit: the maximum length of a translation.
         licence: a line about the training data, which pages show.
+        examples: source sentences that pages offer.
     """
 
     architecture: str
@@ -62,6 +63,7 @@ class ModelConfig(NamedTuple):
     left_pad_source: bool
     length_limit: LengthLimit
     licence: str = ""
+    examples: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -261,6 +263,7 @@ def read_config(path: Path) -> ModelConfig:
             described.get("left_pad_source") is True,
             LengthLimit(*(described.get("length_limit") or FAIRSEQ_LIMIT)),
             as_text(described.get("licence", "")),
+            tuple(map(as_text, described.get("examples", ()))),
         )
     except (ValueError, KeyError, TypeError) as problem:
         raise UserError(f"{file} cannot be read: {reason(problem)}") from problem

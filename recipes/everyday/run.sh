@@ -31,7 +31,8 @@ write_model() {
         --part "$EVALUATE" --translations "$WORK/translations/text.$TARGET" --beam "$BEAM" \
         --settings "$WORK/training-settings" --target "$TARGET" >"$WORK/card.md"
     python -P -m fairseq_rnnsearch.commands.export "$WORK" --data "$WORK/data" \
-        --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL"
+        --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL" \
+        --examples <(cut -f "$([[ $TARGET = fr ]] && echo 1 || echo 2)" "$HERE/outside.tsv" | head)
 }
 
 main() {
