@@ -486,4 +486,4 @@ def test_every_entry_is_listed_and_explained(capsys):
     listed = command(capsys, "--list")[1]
     assert [line.split()[0] for line in listed.splitlines()] == [one.name for one in CATALOGUE]
     for entry in CATALOGUE:
-        assert entry.paper in command(capsys, "--explain", entry.name)[1]
+        assert entry.program in command(capsys, "--explain", entry.name)[1]

@@ -12,28 +12,61 @@ from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, Arrays
 
 # What a change may choose; each value here is the authors'.
 CHOICES = {
-    "encoder_reset": "before",  # after, after with bias, after with both biases, never
+    "encoder_reset": "before",  # see `VariantModel._unit`, also for the next four
     "decoder_reset": "before",
-    "encoder_update": "proposed",  # what z weighs; or previous; or never: no gate
+    "encoder_update": "proposed",  # what z weighs
     "decoder_update": "proposed",
+    "encoder_gates": "sigmoid",  # a name in `FUNCTIONS`, as for the next five
+    "decoder_gates": "sigmoid",
+    "encoder_proposed": "tanh",
+    "decoder_proposed": "tanh",
+    "encoder_state": "identity",
+    "decoder_state": "identity",
     "encoder_mask": True,  # whether padding leaves the encoder's states as they are
     "backward": "own",  # unreversed, unreversed batch, left to right, zero, forward
     "halves": "forward first",  # backward first
     "start": "backward",  # see `VariantModel.start`
-    "start_tanh": True,
+    "start_function": "tanh",  # a name in `FUNCTIONS`
     "energies": "additive",  # see `VariantModel.energies`
-    "mask": "before",  # never, after, zero, inverted, inverted with -inf
+    "masking": "before",  # never, after, zero, inverted, inverted with -inf
     "sees_end": True,  # whether the end of the source sentence is attended to
     "softmax_axis": 1,  # 0: over the batch; None: over all
     "weights": "softmax",  # see `VariantModel.weights`
     "context": "annotations",  # see `VariantModel._context`
     "order": "program",  # appendix, section 3, next, new state attends
     "passed_on": "state",  # start, zero
+    "query": "state",  # which state looks at the annotations; or start
     "first_word": (None, False),  # row of E_y or none, and whether b_y is added
     "readout_word": "previous",  # current
-    "maxout": "pairs",  # see `VariantModel.readout`
+    "maxout": ("identity", "pairs"),  # of `FUNCTIONS`; and see `VariantModel.readout`
     "output_axis": 1,  # as softmax_axis
     "output": "softmax",  # or softmax twice
+}
+
+
+def _sigmoid(a: np.ndarray) -> np.ndarray:
+    return 0.5 * (1 + np.tanh(0.5 * a))
+
+
+FUNCTIONS = {
+    "identity": lambda a: a,
+    "tanh": np.tanh,
+    "tanh twice": lambda a: np.tanh(np.tanh(a)),
+    "relu": lambda a: np.maximum(a, 0),
+    "sigmoid": _sigmoid,
+    "sigmoid twice": lambda a: _sigmoid(_sigmoid(a)),
+    "hard sigmoid": lambda a: np.clip(a / 6 + 0.5, 0, 1),
+}
+# What a change may make of an array that a part is given; of all but "all", axis 1 is positions.
+GIVEN = {
+    "later": lambda a: np.concatenate([a[:, :1], a[:, :-1]], 1),
+    "later, from 0": lambda a: np.concatenate([a[:, :1] * 0, a[:, :-1]], 1),
+    "later, around": lambda a: np.roll(a, 1, 1),
+    "earlier": lambda a: np.concatenate([a[:, 1:], a[:, -1:]], 1),
+    "earlier, to 0": lambda a: np.concatenate([a[:, 1:], a[:, :1] * 0], 1),
+    "earlier, around": lambda a: np.roll(a, -1, 1),
+    "all": np.ones_like,
+    "without the first": lambda a: np.concatenate([a[:, :1] * 0, a[:, 1:]], 1),
 }
 
 
@@ -43,7 +76,9 @@ class VariantModel:
     Args:
         p: parameters, as ``authors_numbers.parameters`` returns them.
         changes: of `CHOICES`, by name; or of a parameter: 0 (lost), "T" (transposed), "doubled",
-            "scaled" (by the root of its width), or the name of the one that is used in its place.
+            "scaled" (by the root of its width), "exchanged" (the columns for forward and backward
+            states), "forward" or "backward" (the columns for the others lost), or the name of the
+            one that is used in its place.
     """
 
     def __init__(self, p: Arrays, changes: Mapping[str, object]) -> None:
@@ -86,7 +121,7 @@ class VariantModel:
         if kind in ("zero", "as it is"):
             return {"start": summary["backward"] * (kind != "zero")}
         s = summary[kind] @ self.p["W_s"].T + self.p["b_s"]
-        return {"start": np.tanh(s) if self.choice["start_tanh"] else s}
+        return {"start": FUNCTIONS[self.choice["start_function"]](s)}
 
     def energies(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray) -> Arrays:
         query, keys = (s @ self.p["W_a"].T)[:, None], h @ self.p["U_a"].T
@@ -95,6 +130,8 @@ class VariantModel:
         e = {
             "additive": lambda: np.tanh(both) @ v,
             "without tanh": lambda: both @ v,
+            "tanh twice": lambda: np.tanh(np.tanh(both)) @ v,
+            "tanh of each": lambda: (np.tanh(query) + np.tanh(keys)) @ v,
             "general": lambda: (s[:, None] * keys).sum(-1),
             "dot": lambda: (query * keys).sum(-1),
             "relu": lambda: np.maximum(both, 0) @ v,
@@ -109,7 +146,7 @@ class VariantModel:
         return {"weights": self._weights(self.energies(s, h, mask)["energies"], mask)}
 
     def _weights(self, e: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        kind, masked, axis = (self.choice[name] for name in ("weights", "mask", "softmax_axis"))
+        kind, masked, axis = (self.choice[name] for name in ("weights", "masking", "softmax_axis"))
         if not self.choice["sees_end"]:
             mask = mask & (np.cumsum(mask, 1) < mask.sum(1, keepdims=True))
         if kind == "uniform":
@@ -150,6 +187,8 @@ class VariantModel:
             "mean": lambda: (h * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True),
             "mean with padding": lambda: h.mean(1),
             "forward": lambda: np.where(np.arange(2 * n) < n, c, 0),
+            "backward": lambda: np.where(np.arange(2 * n) < n, 0, c),
+            "exchanged": lambda: np.roll(c, n, 1),
             "zero": lambda: c * 0,
         }.get(kind, lambda: c)()
 
@@ -162,10 +201,11 @@ class VariantModel:
     def readout(
         self, s: np.ndarray, y_prev: np.ndarray, c: np.ndarray, y: np.ndarray | None = None
     ) -> Arrays:
-        p, kind = self.p, self.choice["maxout"]
+        p = self.p
         word = y if self.choice["readout_word"] == "current" and y is not None else y_prev
         t = s @ p["U_o"].T + self._embedded(word) @ p["V_o"].T + c @ p["C_o"].T + p["b_t"]
         pairs, l = t.reshape(len(t), -1, 2), t.shape[1] // 2
+        function, pooling = self.choice["maxout"]
         pooled = {
             "pairs": lambda: pairs.max(2),
             "halves": lambda: np.maximum(t[:, :l], t[:, l:]),
@@ -174,23 +214,24 @@ class VariantModel:
             "smaller": lambda: pairs.min(2),
             "first of pair": lambda: pairs[:, :, 0],
             "first half": lambda: t[:, :l],
-            "tanh of first of pair": lambda: np.tanh(pairs[:, :, 0]),
-            "tanh of first half": lambda: np.tanh(t[:, :l]),
-            "relu of first half": lambda: np.maximum(t[:, :l], 0),
-            "relu of first of pair": lambda: np.maximum(pairs[:, :, 0], 0),
-            "tanh of larger": lambda: np.tanh(pairs.max(2)),
-            "relu of larger": lambda: np.maximum(pairs.max(2), 0),
             "gated half": lambda: t[:, :l] * _sigmoid(t[:, l:]),
-        }[kind]()
-        logits = pooled @ p["W_o"].T + p["b_o"]
+        }[pooling]()
+        logits = FUNCTIONS[function](pooled) @ p["W_o"].T + p["b_o"]
         if self.choice["output"] == "softmax twice":
             logits = _softmax(logits, 1)
         return {"probabilities": _log_softmax(logits, self.choice["output_axis"])}
 
     def step(
-        self, s: np.ndarray, y_prev: np.ndarray, y: np.ndarray, h: np.ndarray, mask: np.ndarray
+        self,
+        s: np.ndarray,
+        y_prev: np.ndarray,
+        y: np.ndarray,
+        h: np.ndarray,
+        mask: np.ndarray,
+        start: np.ndarray | None = None,
     ) -> Arrays:
-        order, query = self.choice["order"], s
+        order = self.choice["order"]
+        query = s if start is None or self.choice["query"] == "state" else start
         if order == "new state attends":
             query = self.state(s, y_prev, y, h)["state"]
         quantities = self.energies(query, h, mask)
@@ -214,7 +255,7 @@ class VariantModel:
         )
         begin = {"zero": s * 0}.get(self.choice["passed_on"], s)
         for word in y.T:
-            steps.append(self.step(s, y_prev, word, h, mask))
+            steps.append(self.step(s, y_prev, word, h, mask, quantities["start"]))
             if "state" not in steps[-1]:
                 return quantities
             s, y_prev = steps[-1]["state"] if self.choice["passed_on"] == "state" else begin, word
@@ -227,27 +268,40 @@ class VariantModel:
         return quantities | {"log_likelihood": quantities["word_log_probabilities"].sum(1)}
 
     def _inputs(self, side: str, word: np.ndarray, c: np.ndarray | None = None) -> list[np.ndarray]:
-        """Return what words and context add to z, r and the proposed state."""
+        """Return what words and context add to z, r and the proposed state; the context's of it."""
         products = [word @ self.p[f"W{gate}{side}"].T for gate in ("_z", "_r", "")]
         if c is None:
-            return products
-        return [x + c @ self.p[C].T for x, C in zip(products, ("C_z", "C_r", "C"), strict=True)]
+            return [*products, products[0] * 0]
+        of_context = [c @ self.p[C].T for C in ("C_z", "C_r", "C")]
+        return [*(x + own for x, own in zip(products, of_context, strict=True)), of_context[2]]
 
     def _unit(self, place: str, side: str, inputs: list[np.ndarray], h: np.ndarray) -> np.ndarray:
         p = self.p
-        z = _sigmoid(inputs[0] + h @ p[f"U_z{side}"].T)
-        r = _sigmoid(inputs[1] + h @ p[f"U_r{side}"].T)
-        U, b, reset = p[f"U{side}"].T, p[f"b{side}"], self.choice[f"{place}_reset"]
-        recurrent = {
-            "before": lambda: (r * h) @ U + b,
-            "never": lambda: h @ U + b,
-            "after": lambda: r * (h @ U) + b,
-            "after with bias": lambda: r * (h @ U + b),
-            "after with both biases": lambda: r * (h @ U + b) + b,
-        }[reset]()
-        proposed = np.tanh(inputs[2] + recurrent)
-        z = {"proposed": z, "previous": 1 - z, "never": 1}[self.choice[f"{place}_update"]]
-        return z * proposed + (1 - z) * h
+        reset, update, gates, proposed, state = (
+            self.choice[f"{place}_{name}"]
+            for name in ("reset", "update", "gates", "proposed", "state")
+        )
+        z = FUNCTIONS[gates](inputs[0] + h @ p[f"U_z{side}"].T)
+        r = FUNCTIONS[gates](inputs[1] + h @ p[f"U_r{side}"].T)
+        U, b, of_words, c = p[f"U{side}"].T, p[f"b{side}"], inputs[2] - inputs[3], inputs[3]
+        new = FUNCTIONS[proposed]({
+            "before": lambda: inputs[2] + (r * h) @ U + b,
+            "never": lambda: inputs[2] + h @ U + b,
+            "after": lambda: inputs[2] + r * (h @ U) + b,
+            "after with bias": lambda: inputs[2] + r * (h @ U + b),
+            "after with both biases": lambda: inputs[2] + r * (h @ U + b) + b,
+            "context": lambda: of_words + r * (h @ U + c) + b,
+            "before and context": lambda: of_words + (r * h) @ U + r * c + b,
+            "all": lambda: r * (inputs[2] + h @ U + b),
+        }[reset]())  # fmt: skip
+        return FUNCTIONS[state]({
+            "proposed": lambda: z * new + (1 - z) * h,
+            "previous": lambda: (1 - z) * new + z * h,
+            "never": lambda: new,
+            "both": lambda: z * new + z * h,
+            "sum": lambda: h + z * new,
+            "new alone": lambda: z * new,
+        }[update]())  # fmt: skip
 
     def _run(self, side: str, words: np.ndarray, moves: np.ndarray) -> np.ndarray:
         h = np.zeros((len(words), len(self.p[f"b{side}"])))
@@ -267,7 +321,13 @@ class VariantModel:
 
 def _edited(p: Arrays, name: str, edit: object) -> np.ndarray:
     own = p[name]
-    edited = {0: 0 * own, "T": own.T, "doubled": 2 * own, "scaled": own * np.sqrt(own.shape[-1])}
+    width = own.shape[-1]
+    edited = {
+        **{0: 0 * own, "T": own.T, "doubled": 2 * own, "scaled": own * np.sqrt(width)},
+        "exchanged": np.roll(own, width // 2, -1),
+        "forward": own * (np.arange(width) < width // 2),
+        "backward": own * (np.arange(width) >= width // 2),
+    }
     return edited[edit] if edit in edited else p[edit]
 
 
@@ -277,10 +337,6 @@ def _each_reversed(states: np.ndarray, mask: np.ndarray) -> np.ndarray:
     for row, words in enumerate(mask):
         turned[row, words] = states[row, words][::-1]
     return turned
-
-
-def _sigmoid(a: np.ndarray) -> np.ndarray:
-    return 0.5 * (1 + np.tanh(0.5 * a))
 
 
 def _softmax(a: np.ndarray, axis: int) -> np.ndarray:

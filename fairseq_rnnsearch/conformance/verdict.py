@@ -56,7 +56,7 @@ class PartReport(NamedTuple):
             lines.append(f"{of} is {_named(self.deviations)}:")
             for name in dict.fromkeys(_names(self.deviations)):
                 entry = BY_NAME[name]
-                lines += [f"  the paper  {entry.paper}", f"  here       {entry.instead}"]
+                lines += [f"  the program  {entry.program}", f"  here         {entry.instead}"]
             lines += [f"or {_named(other)}, which gives the same numbers" for other in self.others]
             if not is_whole:
                 lines.append("Nothing in the catalogue explains what follows: check it by itself.")
