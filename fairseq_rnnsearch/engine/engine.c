@@ -117,6 +117,15 @@ INLINE lanes loaded(const int kind, const void *w, int64_t at)
 #endif
 }
 
+/* Copy a row of a panel. Called for each row, the library's function would be slow. */
+INLINE void columns_copied(void *to, const void *from, int64_t size)
+{
+    if (size == PANEL)
+        memcpy(to, from, PANEL * sizeof(float));
+    else
+        memcpy(to, from, size * sizeof(float));
+}
+
 /* `rows` rows and one panel, of which `size` columns are there; w_row numbers lie between two rows
    of w. `more` adds to out, `scale` may be missing. One row or two have several sums for each
    number, as an addition waits for the one before. */
@@ -141,19 +150,19 @@ INLINE void tile(const int rows, const int kind, int64_t k, const float *x, int6
             for (int v = 0; v < VECTORS; v++)
                 sum[i][v] += x[i * x_row + c] * loaded(kind, w, c * w_row + v * LANES);
     for (int i = 0; i < rows; i++, out += out_row) {
-        float old[PANEL] = {0};
-        lanes result[VECTORS]; /* with the address of `sum`, it would not stay in registers */
+        /* with the address of `sum`, it would not stay in registers */
+        lanes result[VECTORS], old[VECTORS] = {{0}};
         if (more)
-            memcpy(old, out, size * sizeof *out);
+            columns_copied(old, out, size);
         for (int v = 0; v < VECTORS; v++) {
             result[v] = sum[i][v];
             for (int way = 1; way < ways; way++)
                 result[v] += sum[i + way * rows][v];
             if (scale)
                 result[v] *= *(const lanes *)(scale + v * LANES);
-            result[v] += *(const lanes *)(old + v * LANES);
+            result[v] += old[v];
         }
-        memcpy(out, result, size * sizeof *out);
+        columns_copied(out, result, size);
     }
 }
 
@@ -210,7 +219,7 @@ INLINE void tile_of_words(const int rows, const int kind, int64_t words, const u
                                                     lanes) *
                             (x_scale[i] * *(const lanes *)(scale + v * LANES));
         }
-        memcpy(out, result, size * sizeof *out);
+        columns_copied(out, result, size);
     }
 }
 
