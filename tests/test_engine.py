@@ -13,6 +13,7 @@ from models import random_model
 from numpy.testing import assert_allclose
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks
 from fairseq_rnnsearch.decoding.module_steps import network_of
 from fairseq_rnnsearch.engine.interface import Limits, Rows
 from fairseq_rnnsearch.engine.native import NativeNetwork
@@ -149,9 +150,8 @@ def test_given_words_score_as_in_the_reference_kernels(name, way):
         taken = np.concatenate(
             [one[0, : len(s) + 1] for one, s in zip(taken, SOURCES, strict=True)]
         )
-        eye = np.concatenate([np.eye(len(s) + 1, width) for s in SOURCES])
-        without = steps.reread(taken, own, words, all_along=True)
-        return weights, without, steps.reread(eye, own, words, all_along=False)
+        without = steps.reread(taken, own, words)
+        return weights, without, steps.each_alone(word)
 
     found = [one for one in teacher_forced(network, reread)][WORDS.shape[1] :]
     for t, (weights, of_without, of_one) in enumerate(found):
@@ -160,9 +160,23 @@ def test_given_words_score_as_in_the_reference_kernels(name, way):
             # alpha is rounded to float32 on the way
             told = without[i, t, : end + 1]
             assert_allclose([of_without[k] for k in here], told, rtol=0, atol=max(atol, 1e-5))
-            prior = weights[i, :end] * np.exp([of_one[k] for k in here[:-1]])
+            prior = weights[i, :end] * np.exp(of_one[i])
             told = alone[i, t, :end]
             assert_allclose(prior / prior.sum(), told, rtol=0, atol=max(atol, 1e-6))
+
+
+@pytest.mark.parametrize("order", ["program", "appendix", "section3"])
+def test_given_words_that_end_early_leave_the_others_as_they_are(order):
+    targets = [[5, 2], [8, 4, 9, 2], [3, 2], [10, 12, 2]]
+    for network in engines(random_model(1, decoder_order=order), order).values():
+        networks = EngineNetworks([network])
+        ways = (
+            lambda *sides, of=networks: [one.weights for one in of.score(*sides, posterior=True)],
+            networks.attribution,
+        )
+        for ask in ways:
+            for found, *alone in zip(ask(SOURCES, targets), SOURCES, targets, strict=True):
+                assert_allclose(found, ask(*([one] for one in alone))[0], rtol=0, atol=1e-5)
 
 
 def test_a_folder_translates_without_torch():

@@ -123,10 +123,7 @@ class EngineNetworks:
 
         See ``network.forced_scoring.leave_one_out``; ``(words, source positions)``.
         """
-        log_p = [
-            _forced(network, sources, targets, _without_each, all_along=True)[2]
-            for network in self._networks
-        ]
+        log_p = [_forced(network, sources, targets, _without_each)[2] for network in self._networks]
         # up to a constant the logarithm of the models' mean
         means = [np.logaddexp.reduce(of_models) for of_models in zip(*log_p, strict=True)]
         return [mean[:, :1] - mean[:, 1:] for mean in means]
@@ -164,15 +161,26 @@ def _with_rows_of_one(found: Hypothesis) -> Hypothesis:
     return found._replace(weights=found.weights / found.weights.sum(axis=1, keepdims=True))
 
 
-def _without_each(alpha: NDArray) -> NDArray:
-    """Return weights with all positions, and without each; rows sum to one."""
-    tiny = np.finfo(np.float32).tiny
-    left = np.maximum(alpha, tiny) * (1 - np.eye(len(alpha) + 1, len(alpha), -1))
-    return left / np.maximum(left.sum(axis=1, keepdims=True), tiny)
+def _each_alone(
+    steps: Any, weights: NDArray, lengths: Sequence[int], words: Sequence[int]
+) -> list[NDArray]:
+    """Return log p of each sentence's word, were the context each annotation alone."""
+    return steps.each_alone(words)
 
 
-def _each_alone(alpha: NDArray) -> NDArray:
-    return np.eye(len(alpha))
+def _without_each(
+    steps: Any, weights: NDArray, lengths: Sequence[int], words: Sequence[int]
+) -> list[list[float]]:
+    """Return log p of each sentence's word with all positions, and without each."""
+    tiny, others = np.finfo(np.float32).tiny, []
+    for alpha, length in zip(weights, lengths, strict=True):
+        left = np.maximum(alpha, tiny) * (1 - np.eye(length + 1, len(alpha), -1))
+        left[:, length:] = 0
+        others.append(left / np.maximum(left.sum(axis=1, keepdims=True), tiny))
+    counts = [len(one) for one in others]
+    of_rows = [np.repeat(one, counts).tolist() for one in (range(len(counts)), words)]
+    found = iter(steps.reread(np.concatenate(others), *of_rows))
+    return [list(islice(found, count)) for count in counts]
 
 
 def _scored(
@@ -192,23 +200,20 @@ def _forced(
     network: Network,
     sources: Sentences,
     targets: Sentences,
-    alternatives: Callable[[NDArray], NDArray] | None = None,
-    *,
-    all_along: bool = False,
+    ask: Callable[[Any, NDArray, Sequence[int], Sequence[int]], Sequence[Any]] | None = None,
 ) -> tuple[list[NDArray], list[NDArray | None], list[NDArray]]:
     """Let a network read given words, one after another.
 
     Args:
-        alternatives: returns other weights for a row of weights, ``(alternatives, source)``.
-        all_along: see `NativeSteps.reread`.
+        ask: asks each step more about the words, given the sentences' weights and lengths.
 
     Returns:
         Of each sentence log p of its words, ``(words,)``; weights, ``(words, source)``, or None;
-        and log p with the other weights, ``(words, alternatives)``.
+        and what was asked of each word.
     """
     order = longest_first(sources)
     steps = network.steps([sources[number] for number in order], 1, threads())
-    log_p, weights, rereads = ([[] for _ in sources] for _ in range(3))
+    log_p, weights, answers = ([[] for _ in sources] for _ in range(3))
     for t in range(max(map(len, targets))):
         rows = [row for row, number in enumerate(order) if t < len(targets[number])]
         if len(rows) < len(order):
@@ -222,16 +227,13 @@ def _forced(
             log_p[number].append(best.scores[row][0])
             if best.weights is not None:
                 weights[number].append(best.weights[row, : len(sources[number])])
-        if alternatives is not None:
-            others = [alternatives(weights[number][-1]) for number in order]
-            counts, width = [*map(len, others)], best.weights.shape[1]
-            wide = [np.pad(one, ((0, 0), (0, width - one.shape[1]))) for one in others]
-            of_rows = [np.repeat(one, counts).tolist() for one in (range(len(order)), given)]
-            found = iter(steps.reread(np.concatenate(wide), *of_rows, all_along=all_along))
-            for number, count in zip(order, counts, strict=True):
-                rereads[number].append(list(islice(found, count)))
+        if ask is not None:
+            lengths = [len(sources[number]) for number in order]
+            answered = ask(steps, best.weights, lengths, given)
+            for number, answer in zip(order, answered, strict=True):
+                answers[number].append(answer)
     return (
         [np.array(one) for one in log_p],
         [np.stack(one) if one else None for one in weights],
-        [np.array(one) for one in rereads],
+        [np.array(one) for one in answers],
     )

@@ -440,7 +440,7 @@ int64_t encode(const network *N, int64_t threads, int64_t sentences, const int32
 /* --- a step of the search: there are `width` adjacent rows, the hypotheses, for each sentence --- */
 
 typedef struct {
-    int64_t threads, sentences, width, source, k, is_first;
+    int64_t threads, sentences, width, source, k, is_first, has_alpha; /* the last: it is given */
     const int32_t *length, *first; /* of each sentence's notes */
     const float *notes;
     const int32_t *previous, *parents; /* of each row; previous words not in the first step */
@@ -450,8 +450,8 @@ typedef struct {
     const int32_t *forbidden, *forbidden_end; /* words, and where those of each row end; or null */
     const float *alpha_before, *s_before;
     float *alpha, *s_after;
-    const float *read_alpha; /* weights to read the context with, if given; then so is alpha */
-    float *value;            /* (sentences, k), best first */
+    float *rest;  /* (rows, 2 l): what maxout takes besides the context */
+    float *value; /* (sentences, k), best first */
     int32_t *word, *hypothesis;
     float *log_p; /* (rows, words) of all words; then none is chosen */
     double unk_penalty, temperature;
@@ -631,24 +631,55 @@ static void read_words(const network *N, const search *q, float *x, float *y, fl
     }
 }
 
+static void maxout(int64_t l, const float *x, float *t)
+{
+    for (int64_t c = 0; c < l; c++) {
+        const float one = x[2 * c], other = x[2 * c + 1];
+        t[c] = one > other || one != one ? one : other; /* NaN stays */
+    }
+}
+
+/* Choose words, given t of each row. Return whether there was too little memory. */
+static int64_t read_out(const network *N, const search *q, const float *t)
+{
+    const int64_t rows = q->sentences * q->width, threads = q->threads, inner = N->inner.n;
+    const int64_t kept = q->k < N->output.n ? q->k : N->output.n;
+    memory M = {0};
+    float *logits = need(&M, threads * rows * BLOCK), *made_t = need(&M, rows * inner);
+    float *more = need(&M, rounded_size(rows, N->output.k > N->l ? N->output.k : N->l));
+    found *of_rows = need(&M, threads * rows * sizeof(found) / sizeof(float));
+    candidate *best = need(&M, 3 * (threads * rows * kept + q->sentences * q->k));
+    if (M.failed)
+        return release(&M);
+    if (inner) {
+        product(threads, rows, &N->inner, t, made_t, more);
+        t = made_t;
+    }
+    const float *read = N->output.kind < EIGHTS ? t : rounded(rows, &N->output, t, more);
+    const int64_t parts = threads_for(rows * N->output.n * N->output.k, threads);
+#pragma omp parallel for num_threads(parts) if (parts > 1)
+    for (int64_t part = 0; part < parts; part++)
+        words_of_part(N, q, read, part, parts, kept, logits + part * rows * BLOCK,
+                      of_rows + part * rows, best + part * rows * kept);
+    candidate *chosen = best + parts * rows * kept;
+    for (int64_t i = 0; i < q->sentences; i++)
+        choose(N, q, i, parts, kept, of_rows, best, chosen + i * q->k);
+    return release(&M);
+}
+
 /* Take one step: read the previous words, attend, and choose words. Return whether there was too
    little memory. */
 int64_t step(const network *N, const search *q)
 {
     const int64_t rows = q->sentences * q->width, threads = q->threads, d = N->d, l = N->l;
     const int64_t columns = 3 * d + 2 * l, note = N->notes.n, row = N->query.n, T = q->source;
-    const int64_t kept = q->k < N->output.n ? q->k : N->output.n, inner = N->inner.n;
-    const int64_t deepest = d > N->m ? d : N->m, deep = deepest > l ? deepest : l;
-    const int attends = N->keys && !q->read_alpha, is_program = N->order == PROGRAM;
+    const int attends = N->keys && !q->has_alpha, is_program = N->order == PROGRAM;
     memory M = {0};
     float *x = need(&M, rows * columns), *s = need(&M, rows * d), *y = need(&M, rows * N->m);
     float *zr = need(&M, rows * 3 * d), *query = need(&M, rows * row), *t = need(&M, rows * l);
-    float *before = need(&M, rows * T), *logits = need(&M, threads * rows * BLOCK);
-    float *made_x = need(&M, rows * columns), *made_t = need(&M, rows * inner);
+    float *before = need(&M, rows * T), *made_x = need(&M, rows * columns);
     int32_t *anew = need(&M, rows);
-    float *more = need(&M, rounded_size(rows, deep));
-    found *of_rows = need(&M, threads * rows * sizeof(found) / sizeof(float));
-    candidate *best = need(&M, 3 * (threads * rows * kept + q->sentences * q->k));
+    float *more = need(&M, rounded_size(rows, d > N->m ? d : N->m));
     if (M.failed)
         return release(&M);
     for (int64_t i = 0; i < rows; i++) {
@@ -682,30 +713,49 @@ int64_t step(const network *N, const search *q)
         if (is_program && attends)
             align(N, q, query);
     }
-    const float *alpha = q->read_alpha ? q->read_alpha : q->alpha;
-    for (int64_t i = 0, at = 0; i < q->sentences; i++, at += q->width)
-        add_context(q->width, q->length[i], 2 * l, alpha + at * T, T,
-                    q->notes + q->first[i] * note + 3 * d, note, x + at * columns + 3 * d, columns);
     for (int64_t i = 0; i < rows; i++) {
-        const float *of_state = query + i * row + N->keys, *of_rest = x + i * columns + 3 * d;
-        for (int64_t c = 0; c < l; c++) {
-            const float one = of_rest[2 * c] + of_state[2 * c];
-            const float other = of_rest[2 * c + 1] + of_state[2 * c + 1];
-            t[i * l + c] = one > other || one != one ? one : other; /* NaN stays */
-        }
+        float *rest = x + i * columns + 3 * d;
+        for (int64_t c = 0; c < 2 * l; c++)
+            rest[c] += query[i * row + N->keys + c];
+        memcpy(q->rest + i * 2 * l, rest, 2 * l * sizeof *rest);
     }
-    if (inner) {
-        product(threads, rows, &N->inner, t, made_t, more);
-        t = made_t;
-    }
-    const float *read = N->output.kind < EIGHTS ? t : rounded(rows, &N->output, t, more);
-    const int64_t parts = threads_for(rows * N->output.n * N->output.k, threads);
-#pragma omp parallel for num_threads(parts) if (parts > 1)
-    for (int64_t part = 0; part < parts; part++)
-        words_of_part(N, q, read, part, parts, kept, logits + part * rows * BLOCK,
-                      of_rows + part * rows, best + part * rows * kept);
-    candidate *chosen = best + parts * rows * kept;
+    for (int64_t i = 0, at = 0; i < q->sentences; i++, at += q->width)
+        add_context(q->width, q->length[i], 2 * l, q->alpha + at * T, T,
+                    q->notes + q->first[i] * note + 3 * d, note, x + at * columns + 3 * d, columns);
+    for (int64_t i = 0; i < rows; i++)
+        maxout(l, x + i * columns + 3 * d, t + i * l);
+    const int64_t failed = read_out(N, q, t);
+    return release(&M) || failed;
+}
+
+/* log p of each sentence's one allowed word at the step just taken, had the context been one
+   annotation alone: a number for each annotation of each sentence. As many rows as the nearest cache
+   has room for are read out together. Return whether there was too little memory. */
+int64_t each_alone(const network *N, const search *q, float *value)
+{
+    enum { TOGETHER = 24 * ROWS };
+    const int64_t l = N->l;
+    int32_t only[TOGETHER], unread[2 * TOGETHER];
+    float scores[TOGETHER] = {0};
+    search own = *q;
+    memory M = {0};
+    float *t = need(&M, TOGETHER * l), *x = need(&M, 2 * l);
+    own.only = only, own.scores = scores, own.word = unread, own.hypothesis = unread + TOGETHER;
+    own.sentences = 0;
     for (int64_t i = 0; i < q->sentences; i++)
-        choose(N, q, i, parts, kept, of_rows, best, chosen + i * q->k);
+        for (int64_t j = 0; j < q->length[i] && !M.failed; j++) {
+            const float *rest = q->rest + i * 2 * l;
+            const float *note = q->notes + (q->first[i] + j) * N->notes.n + 3 * N->d;
+            for (int64_t c = 0; c < 2 * l; c++)
+                x[c] = rest[c] + note[c];
+            maxout(l, x, t + own.sentences * l);
+            only[own.sentences++] = q->only[i];
+            if (own.sentences == TOGETHER || (i + 1 == q->sentences && j + 1 == q->length[i])) {
+                own.value = value;
+                M.failed |= read_out(N, &own, t);
+                value += own.sentences;
+                own.sentences = 0;
+            }
+        }
     return release(&M);
 }

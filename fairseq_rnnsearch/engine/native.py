@@ -22,9 +22,10 @@ _FUNCTIONS = {
     "has_bfloat16": (),
     "encode": (POINTER, *2 * (INTEGER,), *3 * (POINTER,), INTEGER, *2 * (POINTER,)),
     "step": (POINTER, POINTER),
+    "each_alone": 3 * (POINTER,),
 }
 _FLOATS, _BYTES, _EIGHTS, _HALVES = range(4)  # kinds of matrices
-_COUNTS = ("threads", "sentences", "width", "source", "k", "is_first")
+_COUNTS = ("threads", "sentences", "width", "source", "k", "is_first", "has_alpha")
 _NUMBERS = ("n", "d", "source_m", "m", "l", "keys", "order", "pad", "eos", "unk")
 
 
@@ -59,7 +60,7 @@ class _Search(ctypes.Structure):
         *((name, POINTER) for name in (
             "length", "first", "notes", "previous", "parents", "scores", "only", "no_end",
             "forbidden", "forbidden_end", "alpha_before", "s_before", "alpha", "s_after",
-            "read_alpha", "value", "word", "hypothesis", "log_p")),
+            "rest", "value", "word", "hypothesis", "log_p")),
         *((name, REAL) for name in ("unk_penalty", "temperature")),
     ]  # fmt: skip
 
@@ -182,6 +183,7 @@ class NativeSteps(Steps):
         words = array("i", chain.from_iterable(sources))
         _check_words(words, network.source_words)
         self._states = np.empty((2, sentences * width, described.d), np.float32)
+        self._rest = np.empty((sentences * width, 2 * described.l), np.float32)
         before, after = map(_data, self._states)
         self._notes = np.empty(
             (len(words) if described.keys else sentences, described.notes.n), np.float32
@@ -196,7 +198,7 @@ class NativeSteps(Steps):
             length, first = array("i", [1] * sentences), array("i", range(sentences))
         self._search = _Search(
             threads=threads, source=max(length), notes=_data(self._notes),
-            s_before=before, s_after=after, is_first=1,
+            s_before=before, s_after=after, is_first=1, rest=_data(self._rest),
         )  # fmt: skip
         self._of(length, first)
         self._words: Sequence[int] = ()  # of the last step
@@ -224,9 +226,9 @@ class NativeSteps(Steps):
         return log_p, self._weights()
 
     def reread(
-        self, weights: NDArray, sentences: Sequence[int], words: Sequence[int], *, all_along: bool
+        self, weights: NDArray, sentences: Sequence[int], words: Sequence[int]
     ) -> list[float]:
-        """Return log p of words at the step just taken, had contexts been read with other weights.
+        """Return log p of words at the step just taken, had it read contexts with other weights.
 
         Each sentence has one hypothesis.
 
@@ -234,24 +236,39 @@ class NativeSteps(Steps):
             weights: ``(rows, source)``.
             sentences: of each row.
             words: of each row.
-            all_along: whether the state that reads the context, of ``section3``, reads it so too.
         """
-        rows, own = len(sentences), np.array(sentences)
+        rows = len(sentences)
         weights = np.ascontiguousarray(weights, np.float32)
-        along = weights if all_along else np.ascontiguousarray(self._weights()[own])
         parents, previous = array("i", sentences), None
         if self._words:
-            previous = array("i", [self._words[i] for i in sentences])
+            previous, parents = (array("i", [one[i] for i in sentences]) for one in self._given)
         length, first = (array("i", [part[i] for i in sentences]) for part in self._described)
         after = np.empty((rows, self._states.shape[2]), np.float32)
+        rest = np.empty((rows, self._rest.shape[1]), np.float32)
         found = self._find(rows)
         search = _Search.from_buffer_copy(self._search)
         search.sentences, search.width, search.s_after = rows, 1, _data(after)
         search.length, search.first, search.parents = _at(length), _at(first), _at(parents)
         search.previous = None if previous is None else _at(previous)
-        search.alpha, search.read_alpha = _data(along), _data(weights)
+        search.alpha, search.has_alpha, search.rest = _data(weights), 1, _data(rest)
         self._choose(search, [0.0] * rows, 1, Limits(words, [False] * rows))
         return found[0].tolist()
+
+    def each_alone(self, words: Sequence[int]) -> list[NDArray]:
+        """Return log p of each sentence's word at the step just taken, for contexts h_j.
+
+        Each sentence has one hypothesis, whose state stays as it is.
+
+        Returns:
+            Of each sentence, a number for each of its annotations.
+        """
+        length, only = self._described[0], array("i", words)
+        value = np.empty(sum(length), np.float32)
+        search = _Search.from_buffer_copy(self._search)
+        search.only, search.k, search.temperature = _at(only), 1, 1.0
+        if self._c.each_alone(self._network.at, ctypes.addressof(search), _data(value)):
+            raise MemoryError
+        return np.split(value, np.cumsum(length)[:-1])
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `interface.Steps`."""

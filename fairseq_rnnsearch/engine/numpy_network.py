@@ -80,24 +80,32 @@ class NumpySteps(DenseSteps):
         if self._alpha is not None:
             self._alpha_before = self._alpha[own]
         self._words = rows.words
-        log_p, self._after, self._alpha = self._step(
-            rows.words, self._before, self._alpha_before, self._notes, self._mask, temperature
+        self._rest, self._after, self._alpha = self._step(
+            rows.words, self._before, self._alpha_before, self._notes, self._mask
         )
+        log_p = self._read_out(self._rest + _context(self._alpha, self._readout_notes), temperature)
         return log_p, self._alpha.astype(np.float32) if self._network.has_alignment else None
 
     def reread(
-        self, weights: NDArray, sentences: Sequence[int], words: Sequence[int], *, all_along: bool
+        self, weights: NDArray, sentences: Sequence[int], words: Sequence[int]
     ) -> list[float]:
         """See `NativeSteps.reread`."""
         own = list(sentences)
         before = None if self._alpha_before is None else self._alpha_before[own]
-        log_p, _, _ = self._step(
+        rest, _, _ = self._step(
             self._words and [self._words[i] for i in own],
-            *(self._before[own], before, self._notes[own], self._mask[own], 1.0),
-            alpha=weights if all_along else self._alpha[own],
-            read_alpha=weights,
+            *(self._before[own], before, self._notes[own], self._mask[own]),
+            alpha=weights,
         )
+        log_p = self._read_out(rest + _context(weights, self._readout_notes[own]))
         return log_p[np.arange(len(own)), list(words)].tolist()
+
+    def each_alone(self, words: Sequence[int]) -> list[NDArray]:
+        """See `NativeSteps.each_alone`."""
+        rows, positions = np.nonzero(self._mask)
+        log_p = self._read_out(self._rest[rows] + self._readout_notes[rows, positions])
+        of_words = log_p[np.arange(len(rows)), np.array(words)[rows]]
+        return np.split(of_words, np.cumsum(self._mask.sum(axis=1))[:-1])
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `interface.Steps`."""
@@ -110,18 +118,19 @@ class NumpySteps(DenseSteps):
         alpha_before: NDArray | None,
         notes: NDArray,
         mask: NDArray,
-        temperature: float,
         alpha: NDArray | None = None,
-        read_alpha: NDArray | None = None,
     ) -> tuple[NDArray, NDArray, NDArray]:
-        """Return log p, ``(rows, words)``, the next states, and weights, ``(rows, source)``."""
+        """Return what maxout takes besides the context, the next states, and weights.
+
+        They are ``(rows, 2 l)``, ``(rows, d)`` and ``(rows, source)``.
+        """
         network, d = self._network, s.shape[1]
         parameters, order = network.parameters, network.parameters.order
         inputs = np.tile(network.word_bias, (len(s), 1))
         if words:  # e(y_0) is zero, without the bias
             inputs += parameters.embedded("decoder", list(words)) @ network.matrices["word"]
         of_unit, of_readout = inputs[:, : 3 * d], inputs[:, 3 * d :]
-        C, C_o, keys = np.split(notes, (3 * d, inputs.shape[1]), axis=2)
+        C, _, keys = np.split(notes, (3 * d, inputs.shape[1]), axis=2)
         if order == "program" and words:
             s = network.unit("decoder.unit", of_unit + _context(alpha_before, C), s)
         query = s @ network.matrices["query"]
@@ -132,15 +141,24 @@ class NumpySteps(DenseSteps):
             after = network.unit("decoder.unit", of_unit + _context(alpha, C), s)
         if order == "section3":
             query = after @ network.matrices["query"]
-        t = of_readout + query[:, keys.shape[2] :]
-        t += _context(alpha if read_alpha is None else read_alpha, C_o)
-        t = np.maximum(t[:, ::2], t[:, 1::2])
+        return of_readout + query[:, keys.shape[2] :], after, alpha
+
+    @property
+    def _readout_notes(self) -> NDArray:
+        """C_o h of all positions, ``(sentences, source, 2 l)``."""
+        d, size = self._after.shape[1], len(self._network.word_bias)
+        return self._notes[:, :, 3 * d : size]
+
+    def _read_out(self, inputs: NDArray, temperature: float = 1.0) -> NDArray:
+        """Return log p, ``(rows, words)``, given what maxout takes, ``(rows, 2 l)``."""
+        network, parameters = self._network, self._network.parameters
+        t = np.maximum(inputs[:, ::2], inputs[:, 1::2])
         if "inner" in network.matrices:
             t = t @ network.matrices["inner"]
         logits = (t @ network.matrices["output"] + parameters["decoder.output.bias"]) / temperature
         logits -= logits.max(axis=1, keepdims=True)
         logits -= np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        return logits.astype(parameters.dtype, copy=False), after, alpha
+        return logits.astype(parameters.dtype, copy=False)
 
     def _weights(self, query: NDArray, keys: NDArray, mask: NDArray) -> NDArray:
         if not self._network.has_alignment:
