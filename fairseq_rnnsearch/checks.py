@@ -12,6 +12,7 @@ from fairseq_rnnsearch.errors import UserError, option_of
 LARGEST_LENPEN = 10
 Pieces = Literal["merge", "keep"]
 PIECES = get_args(Pieces)
+BEAM = 5  # hypotheses that a search keeps
 ComputeDtype = Literal["float32", "tf32", "bfloat16"]
 COMPUTE_DTYPES = get_args(ComputeDtype)
 LoadedDtype = Literal[ComputeDtype, "int8"]  # what a trained model can compute in

@@ -56,7 +56,7 @@ report() {
         split($1, words, " ") >= 9 && ++shown <= 3 {
             print "source       " $1 "\ntranslation  " $2 "\nreference    " $3 "\n"
         }'
-    heatmaps=("$WORK"/checkpoints/heatmaps/epoch*/valid0000-*.png)
+    heatmaps=("$WORK"/checkpoints/heatmaps/epoch*/sentence0001-*.png)
     echo "heatmap of \"$(head -n 1 "$WORK/corpus/valid.en")\":"
     echo "  ${heatmaps[${#heatmaps[@]} - 1]}"
     sacrebleu "$reference" --input "$translation" --tokenize none --force --format text

@@ -3,6 +3,7 @@
 import json
 import math
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -90,7 +91,7 @@ def test_the_probability_of_a_word_is_the_product_of_its_pieces():
 
 @pytest.mark.parametrize(
     ("text", "chosen"),
-    [("3", {0, 1, 2}), ("0", set()), ("all", set(range(9))), ("ids:3,7", {3, 7}), (" 2 ", {0, 1})],
+    [("3", {1, 2, 3}), ("0", set()), ("all", {*range(1, 9)}), ("ids:3,7", {3, 7}), (" 2 ", {1, 2})],
 )
 def test_samples(text, chosen):
     assert {i for i in range(9) if i in parse_samples(text)} == chosen
@@ -136,6 +137,15 @@ def test_gallery_writes_what_is_asked_for(tmp_path):
     assert second["source"] == list(PIECES.source)
 
 
+def test_a_gallery_replaces_an_earlier_one_as_a_whole(tmp_path):
+    (tmp_path / "sentence0003-mine.png").touch()
+    write_gallery(tmp_path, [PIECES, replace(PIECES, id=1)], ALL)
+    write_gallery(tmp_path, [PIECES], ("text", "pharaoh"))
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        *("alignments.pharaoh", "sentence0003-mine.png", "sentence0003.txt")
+    ]
+
+
 def test_a_blank_sentence_has_a_line_and_no_picture(tmp_path):
     blank = Alignment(("</s>",), ("</s>",), np.ones((1, 1)), id=4)
     write_gallery(tmp_path, [PIECES, blank], ALL)
@@ -148,6 +158,8 @@ def test_an_id_is_a_whole_number(tmp_path):
     write_gallery(tmp_path, [PIECES], ("jsonl",))
     path = tmp_path / "alignments.jsonl"
     assert read_alignments(path) == {3: PIECES}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"id": 0}))
+    assert [*read_alignments(path)] == [1]  # d09b774 counted from 0
     path.write_text(json.dumps(json.loads(path.read_text()) | {"id": "0"}))
     with pytest.raises(UserError, match="line 1: not an alignment"):
         read_alignments(path)
@@ -158,7 +170,7 @@ def test_weights_are_shares_but_for_rounding(tmp_path, weight):
     """NaN, of a broken model, is drawn in red."""
     path = tmp_path / "alignments.jsonl"
     write_gallery(tmp_path, [Alignment(("a",), ("x",), np.array([[weight]]))], ("jsonl",))
-    np.testing.assert_equal(read_alignments(path)[0].weights, [[weight]])
+    np.testing.assert_equal(read_alignments(path)[1].weights, [[weight]])
 
 
 # --- many sentences -------------------------------------------------------------------------------

@@ -46,12 +46,12 @@ def test_they_show_what_was_translated_or_scored(learned, drawn):
     )
     text = sides(learned.corpus.text, "test")
     for one in translations:
-        assert one.source == (*text[one.id][0], "</s>")
-        assert " ".join(one.target[:-1]) == translated.hypotheses()[one.id][0]
-        score = float(translated.lines("H")[one.id][0].split("\t")[0])
+        assert one.source == (*text[one.id - 1][0], "</s>")
+        assert " ".join(one.target[:-1]) == translated.hypotheses()[one.id - 1][0]
+        score = float(translated.lines("H")[one.id - 1][0].split("\t")[0])
         assert one.score == pytest.approx(score, abs=1e-3)
     for one in references:  # the end symbol's column is gone
-        assert (list(one.source), list(one.target[:-1])) == text[one.id]
+        assert (list(one.source), list(one.target[:-1])) == text[one.id - 1]
         np.testing.assert_allclose(one.weights.sum(axis=1), 1, atol=1e-4)
 
 
@@ -68,12 +68,12 @@ def test_typed_sentences_are_shown_in_the_terminal_and_drawn(learned, tmp_path):
     rows = re.findall(r"^ *(maison|rouge|oiseau|</s>) ", shown.partition("arbre")[0], re.M)
     assert rows == ["maison", "rouge", "oiseau", "</s>"]
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {"sentence0000.png", "sentence0001.png", "index.html"}
+    assert names == {"sentence0001.png", "sentence0002.png", "index.html"}
 
 
 def test_a_file_that_cannot_be_written_fails_the_command(learned, tmp_path):
     """Once all is translated and printed."""
-    (tmp_path / "sentence0000.png").mkdir()  # a folder where a picture should be
+    (tmp_path / "sentence0001.png").mkdir()  # a folder where a picture should be
     options = f"--heatmap-dir={tmp_path} --heatmap-samples 1"
     finished = run(
         "fairseq-generate",
@@ -82,5 +82,5 @@ def test_a_file_that_cannot_be_written_fails_the_command(learned, tmp_path):
         options,
     )
     assert finished.rc == 1 and len(finished.hypotheses()) == 60
-    assert "sentence0000.png cannot be written" in finished.err
-    assert [path.name for path in tmp_path.iterdir()] == ["sentence0000.png"]
+    assert "sentence0001.png cannot be written" in finished.err
+    assert [path.name for path in tmp_path.iterdir()] == ["sentence0001.png"]

@@ -144,7 +144,7 @@ def test_fairseqs_lstm_shows_its_attention(small_corpus, barely_trained, tmp_pat
     assert re.search(r"valid on 'valid' subset .* attn_entropy", trained.out)
     assert list((tmp_path / "heatmaps").rglob("*.png"))
     generate(data, lstm, f"--max-len-b 5 --heatmap-samples 1 --heatmap-dir {drawn}")
-    assert (drawn / "sentence0000.png").exists()
+    assert (drawn / "sentence0001.png").exists()
     (tmp_path / "text").write_text("red house\n")
     interactive(data, lstm, tmp_path / "text", "--max-len-b 5 --replace-unk ''")
     weights = load([barely_trained.checkpoint, lstm], data).translate("red house").weights

@@ -11,8 +11,8 @@ from fairseq_rnnsearch import errors
 pytest_plugins = ["trained"]
 
 OPTIONS = {"heatmap_samples": 2, "validate_interval_updates": 1, "save_interval_updates": 0}
-OLD, NEW = (f"heatmaps/epoch001/valid0000-update000000{i}.png" for i in (2, 3))
-DRAWN = "heatmaps/epoch001/valid0001-update0000004.png"
+OLD, NEW = (f"heatmaps/epoch001/sentence0001-update000000{i}.png" for i in (2, 3))
+DRAWN = "heatmaps/epoch001/sentence0002-update0000004.png"
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def begun(small_corpus, tmp_path_factory):
 def test_each_validation_set_has_its_own_pictures(train, tmp_path):
     train(tmp_path, **OPTIONS, valid_subset="valid,test", max_update=1)
     first, second = (
-        sorted((tmp_path / folder).glob("epoch001/valid*.png"))
+        sorted((tmp_path / folder).glob("epoch001/*.png"))
         for folder in ("heatmaps", "heatmaps/test")
     )
     assert [path.name for path in first] == [path.name for path in second] and len(first) == 2

@@ -251,11 +251,11 @@ def test_lengths_command(files, capsys, tmp_path):
 def test_long_sentences_are_chosen(files, capsys):
     long = " ".join(["word"] * 30)
     files["source"].write_text(f"{long}\nshort\n{long}\n{long} x\n")
-    assert "Sentence 0" in (printed := run(capsys, "examples", *texts(files)))
-    assert re.findall(r"Sentence (\d)", printed) == ["0", "2", "3"]
+    assert "Sentence 1" in (printed := run(capsys, "examples", *texts(files)))
+    assert re.findall(r"Sentence (\d)", printed) == ["1", "3", "4"]
     tokenised = paper.LONG_SENTENCES[1].replace('"', " &quot; ").replace("'s", " &apos;s")
     files["source"].write_text(f"{long}\n{tokenised}\n{long}\n{long}\n")
-    assert re.findall(r"Sentence (\d)", run(capsys, "examples", *texts(files))) == ["1"]
+    assert re.findall(r"Sentence (\d)", run(capsys, "examples", *texts(files))) == ["2"]
 
 
 # --- the report -----------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ MISTAKES = {
         "no-unk has 1 line; .* 4 sentences",
     ),
     "no dictionary": ("bleu", ("dict.fr", b"a b c\n"), DICTIONARIES, "dict.fr, line 1: .*'a b c'"),
-    "an id too high": ("examples", None, "--examples 4", "no sentence 4; valid: 0 to 3"),
+    "an id too high": ("examples", None, "--examples 5", "no sentence 5; valid: 1 to 4"),
     "an unknown id": ("report", None, f"{JSONL} 8", "no sentence 8"),
     "no jsonl": ("report", ("alignments.jsonl", b"{}\n"), f"{JSONL} 8", "alignments.jsonl, line 1"),
     "nothing to draw": ("report", None, f"{JSONL} 9", "sentence 9 of alignments.jsonl"),

@@ -28,7 +28,7 @@ def draw(folder, updates, most=50, per_epoch=10, formats=("png",), sentences=2):
 def test_a_picture_for_each_sentence_and_validation(tmp_path):
     series, pictures = draw(tmp_path, [5, 10, 15])
     assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.png")} == {
-        f"epoch{epoch}/valid{sentence}-update{update}.png"
+        f"epoch{epoch}/sentence{sentence}-update{update}.png"
         for epoch, update in (("001", "0000005"), ("001", "0000010"), ("002", "0000015"))
         for sentence in ("0000", "0001")
     }

@@ -59,7 +59,7 @@ def test_torchrun_trains_one_model(launchpad, small_corpus, tmp_path):
     nats = [re.findall(r"nats_per_sentence ([\d.]+)", finished.out) for finished in (both, one)]
     assert len(nats[0]) >= 2 and nats[0] == nats[1]
     pictures = (tmp_path / "two" / "heatmaps" / "epoch002").glob("*.png")
-    names = [f"valid000{i}-update0000008.png" for i in range(2)]
+    names = [f"sentence000{i}-update0000008.png" for i in (1, 2)]
     assert sorted(picture.name for picture in pictures) == names
     # a torchrun for each machine, as the manual starts them; here both on this one
     machines = (

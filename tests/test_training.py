@@ -311,9 +311,9 @@ def test_cost_and_judgement_go_with_the_optimizer(given):
 
 
 NAMED = {  # what translates, and where to
-    "": "checkpoints/checkpoint_best.pt translations-best-beam12-length1-forbid",
+    "": "checkpoints/checkpoint_best.pt translations-best-beam5-length1-forbid",
     "evaluate=valid checkpoint=average length_penalty=0.6": (
-        "average-of-5.pt valid-translations-average-beam12-length0.6-forbid"
+        "average-of-5.pt valid-translations-average-beam5-length0.6-forbid"
     ),
 }
 
@@ -334,7 +334,7 @@ def test_an_ensemble_names_its_models(tmp_path):
     together = training(a, ensemble=str(b))
     assert together.models() == f"{a}/{best}:{b}/{best}"
     name = together.translations.name
-    assert re.fullmatch("translations-best-beam12-length1-forbid-with-b-[0-9a-f]{8}", name)
+    assert re.fullmatch("translations-best-beam5-length1-forbid-with-b-[0-9a-f]{8}", name)
     (b / best).write_text("trained anew")
     assert training(a, ensemble=str(b)).translations.name != name
 
@@ -401,14 +401,14 @@ def test_a_shortlist_leaves_rare_words_out_and_the_text_keeps_them(tmp_path, giv
 
 
 TRANSLATED = {  # what fairseq-generate is told, by settings
-    "": "--gen-subset test --beam 12 --lenpen 1 --forbid-unk --post-process subword_nmt"
+    "": "--gen-subset test --beam 5 --lenpen 1 --forbid-unk --post-process subword_nmt"
     " --heatmap-samples 50",
     "unknown=replace vocabulary=shortlist beam=3 length_penalty=0.6 drawn=2": (
         "--dataset-impl raw --gen-subset test --beam 3 --lenpen 0.6 --replace-unk"
         " --heatmap-samples 2"
     ),
     "unknown=keep model=rnnencdec evaluate=valid": (
-        "--gen-subset valid --beam 12 --lenpen 1 --post-process subword_nmt"
+        "--gen-subset valid --beam 5 --lenpen 1 --post-process subword_nmt"
     ),
 }
 

@@ -67,6 +67,10 @@ def test_one_object_a_line(work, model):
         assert [best["text"] for best in one["nbest"]] == [t.text for t in translation.nbest[:2]]
         np.testing.assert_allclose(one["weights"], translation.weights, atol=1e-4)
     assert [len(one["nbest"]) for one in found] == [2, 1, 2]
+    rows = translate(work, "--nbest 1", stdin=TEXT).ok().out.splitlines()
+    assert [row.split("\t")[::2] for row in rows] == [
+        [str(number), t.text] for number, t in enumerate(expected, start=1)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -115,7 +119,7 @@ def test_pictures_name_unknown_words_and_leave_blank_lines_out(work, tmp_path):
     options = f"--heatmap-dir={tmp_path} --heatmap-format text,jsonl,pharaoh"
     finished = translate(work, options, stdin="red zebra\n\nbird\n").ok()
     names = {path.name for path in tmp_path.iterdir()} - {"alignments.jsonl", "alignments.pharaoh"}
-    assert names == {"sentence0000.txt", "sentence0002.txt"}
+    assert names == {"sentence0001.txt", "sentence0003.txt"}
     lines = (tmp_path / "alignments.jsonl").read_text().splitlines()
     assert json.loads(lines[0])["source"] == ["red", "<unk:zebra>", "</s>"]
     assert len(lines) == len((tmp_path / "alignments.pharaoh").read_text().splitlines()) == 3

@@ -350,5 +350,5 @@ def test_chosen_sentences_keep_their_numbers_also_over_chunks(
     align_main([*given.split(), *drawn.split(), *written(tmp_path, test_pairs)])
     lines = (tmp_path / "out/alignments.jsonl").read_text().splitlines()
     found = {line["id"]: (line["source"], line["target"]) for line in map(json.loads, lines)}
-    pairs = {n: [side.split() for side in test_pairs[n]] for n in (3, 17, 18, 40)}
+    pairs = {n: [side.split() for side in test_pairs[n - 1]] for n in (3, 17, 18, 40)}
     assert found == {n: (source, [*target, "</s>"]) for n, (source, target) in pairs.items()}

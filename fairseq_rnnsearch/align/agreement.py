@@ -59,7 +59,7 @@ def read_agreed_links(agreement: str, paths: dict[str, Path]) -> dict[str, LinkF
     ):
         if missing:
             raise UserError(f"{path} has no sentence {min(missing)}, and {other} has it")
-    if missing := set(range(len(there))) - there.keys():
+    if missing := set(range(1, len(there) + 1)) - there.keys():
         raise UserError(
             f"{forward} has no sentence {min(missing)}; align all (--heatmap-samples all)"
         )

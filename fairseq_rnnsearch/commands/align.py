@@ -83,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if warning := lengths.warning(" and ".join(map(str, files))):
         print(warning, file=sys.stderr)
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
-    chosen = [number for number in range(lines) if number in samples]
+    chosen = [number for number in range(1, lines + 1) if number in samples]
     aligned, others = _aligned(model, pairs_in(files), options, samples), repeat(None)
     look = look_of(options, [file.name for file in files], model.languages)
     inverse = _inverse_of(model, options) if options.inverse else None
@@ -105,9 +105,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(*words[:-1], file=text)
             if other:
                 method = options.symmetrise or DEFAULT_METHOD
-                links = _symmetrised(pair, other, method, f"line {number + 1}")
+                links = _symmetrised(pair, other, method, f"line {number}")
                 print(links, file=joined)
             count(1)
+        if not inverse:
+            (options.out / JOINED).unlink(missing_ok=True)  # of an earlier run
     print(f"{pluralize(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
 
 
@@ -173,7 +175,8 @@ def _aligned(
     samples: Container[int],
 ) -> Iterator["Translation"]:
     """Yield aligned pairs in their order, without loading whole files."""
-    chosen = (map(str.strip, pair) for number, pair in enumerate(pairs) if number in samples)
+    numbered = enumerate(pairs, start=1)
+    chosen = (map(str.strip, pair) for number, pair in numbered if number in samples)
     while at_once := list(islice(chosen, AT_ONCE)):
         yield from model.align(
             *zip(*at_once, strict=True),

@@ -67,7 +67,7 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
         "--heatmap-samples",
         default="all",
         metavar="SENTENCES",
-        help="a number (the first N), all, or ids:3,17, from 0 (default: %(default)s)",
+        help="a number (the first N), all, or ids:3,17, from 1 (default: %(default)s)",
     )
     parser.add_argument(
         "--heatmap-style",

@@ -3,7 +3,7 @@
     from fairseq_rnnsearch import load
 
     model = load("checkpoints/checkpoint_best.pt", "data-bin")
-    translation = model.translate("A man rides a horse.", beam=12)
+    translation = model.translate("A man rides a horse.")
     print(translation.text, translation.weights.shape)
     translation.plot("horse.png")
     model.align("A man rides a horse.", "Un homme monte à cheval.").plot()

@@ -21,7 +21,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_rnnsearch.checks import count_of
+from fairseq_rnnsearch.checks import BEAM, count_of
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.commands.command_options import (
     add_heatmap_options,
@@ -102,7 +102,7 @@ def _print_translations(
         for lines in _batches(options)
         for translation in model.translate(
             lines,
-            options.beam,
+            options.beam or max(BEAM, options.nbest or 1),
             lenpen=options.lenpen,
             forbid_unk=options.forbid_unk,
             authors_search=options.authors_search,
@@ -112,7 +112,7 @@ def _print_translations(
             batch_size=options.batch_size,
         )
     )
-    for number, translation in enumerate(translations):
+    for number, translation in enumerate(translations, start=1):
         print(_shown(number, translation, options), flush=True)
         if options.terminal and translation.alignment.has_words:
             shown = translation.alignment.with_source_end(options.heatmap_source_end)
@@ -152,15 +152,15 @@ def _shown(number: int, translation: "Translation", options: argparse.Namespace)
     """Return a sentence's output: one line, or several with --nbest."""
     best, show = translation.nbest[: options.nbest], as_text if sys.stdout.isatty() else str
     if options.json:
-        value = {"id": number + 1, **translation.to_dict()}
-        if options.nbest > 1:
+        value = {"id": number, **translation.to_dict()}
+        if options.nbest:
             value["nbest"] = [one.to_dict() for one in best]
         return show(json.dumps(value, ensure_ascii=False))
     has_mark = translation.unknown and sys.stdout.isatty()
     mark = f"  [unknown: {show(', '.join(translation.unknown))}]" if has_mark else ""
-    if options.nbest == 1:
+    if not options.nbest:
         return show(translation.text) + mark
-    return "\n".join(f"{number + 1}\t{one.score:.4f}\t{show(one.text)}{mark}" for one in best)
+    return "\n".join(f"{number}\t{one.score:.4f}\t{show(one.text)}{mark}" for one in best)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -181,9 +181,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--beam",
         type=count_of,
-        default=12,
         metavar="N",
-        help="hypotheses that the search keeps (default: %(default)s)",
+        help=f"hypotheses that the search keeps (default: {BEAM}, or as many as --nbest)",
     )
     parser.add_argument(
         "--lenpen",
@@ -211,10 +210,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--nbest",
         type=count_of,
-        default=1,
         metavar="N",
-        help="print the N best translations of each sentence, one per line: the sentence's"
-        " number (from 1), score and text, separated by tabs",
+        help="print the N best translations of each line, one per line: the line's number (from"
+        " 1), score and text, separated by tabs; fewer where the search has found fewer texts",
     )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(

@@ -82,8 +82,14 @@ class Translation:
 
     @property
     def nbest(self) -> tuple["Translation", ...]:
-        """All hypotheses in the final beam, best first; the first is this one."""
-        return (self, *self.others)
+        """The hypotheses in the final beam, best first; the first is this one.
+
+        Of those that are split differently but have the same text, the best stays.
+        """
+        by_text: dict[str, Translation] = {}
+        for one in (self, *self.others):
+            by_text.setdefault(one.text, one)
+        return (*by_text.values(),)
 
     @property
     def weights(self) -> NDArray[np.floating]:

@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.checks import LARGEST_LENPEN, Pieces, ScoringOptions, SearchOptions
+from fairseq_rnnsearch.checks import (
+    BEAM,
+    LARGEST_LENPEN,
+    Pieces,
+    ScoringOptions,
+    SearchOptions,
+)
 from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
 from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
@@ -115,18 +121,18 @@ class Translator:
 
     @overload
     def translate(
-        self, sentences: str, beam: int = 12, **options: Unpack[SearchOptions]
+        self, sentences: str, beam: int = BEAM, **options: Unpack[SearchOptions]
     ) -> Translation: ...
 
     @overload
     def translate(
-        self, sentences: Iterable[str], beam: int = 12, **options: Unpack[SearchOptions]
+        self, sentences: Iterable[str], beam: int = BEAM, **options: Unpack[SearchOptions]
     ) -> list[Translation]: ...
 
     def translate(
         self,
         sentences: str | Iterable[str],
-        beam: int = 12,
+        beam: int = BEAM,
         *,
         lenpen: float = 1.0,
         forbid_unk: bool = False,

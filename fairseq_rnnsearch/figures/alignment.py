@@ -37,7 +37,7 @@ class Alignment:
     Attributes:
         source, target: the tokens; a sentence's end symbol, if it is there, stands last.
         weights: ``(target, source)``, each row a distribution over the source; read-only.
-        id: the sentence's number in its data set, counted from 0.
+        id: the sentence's number in its data set, counted from 1.
         score: the model's score of the target, if it is known (log-probability, base 2, as
             fairseq prints it).
         probabilities: of each target token, given the source and the tokens before it, if they
@@ -53,7 +53,7 @@ class Alignment:
     source: tuple[str, ...]
     target: tuple[str, ...]
     weights: NDArray[np.floating]
-    id: int = 0
+    id: int = 1
     score: float | None = None
     probabilities: tuple[float, ...] | None = None
     attribution: NDArray[np.floating] | None = None

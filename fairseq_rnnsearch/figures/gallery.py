@@ -14,6 +14,7 @@ minute; a PDF or an SVG takes 200 ms.
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -31,6 +32,7 @@ from fairseq_rnnsearch.figures.terminal import text_heatmap
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
 TEXT_WIDTH = 120
+PAGE = "index.html"
 
 # The formats that put one line a sentence into one file.
 LINES: dict[str, tuple[str, Callable[[Alignment], str]]] = {
@@ -38,6 +40,9 @@ LINES: dict[str, tuple[str, Callable[[Alignment], str]]] = {
     "pharaoh": ("alignments.pharaoh", Alignment.pharaoh),
 }
 FORMATS = (*PICTURES, "text", "html", *LINES)
+
+# The files of a gallery, of any formats.
+_FILES = re.compile(r"sentence\d+\.(png|pdf|svg|txt)|index\.html|alignments\.(jsonl|pharaoh)")
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
@@ -57,19 +62,20 @@ def parse_samples(text: str) -> Container[int]:
     """Read ``--heatmap-samples``: "20", the first twenty; "all"; or "ids:3,17", these two.
 
     Returns:
-        The numbers of the chosen sentences, which count from 0 in the order of the data set.
+        The numbers of the chosen sentences, which count from 1 in the order of the data set.
     """
     text = str(text).strip()
     if text.startswith("ids:"):
         return frozenset(map(int, text.removeprefix("ids:").split(",")))
-    return range(sys.maxsize if text == "all" else int(text))
+    return range(1, sys.maxsize if text == "all" else int(text) + 1)
 
 
 class Gallery:
     """Writes alignments one by one, in memory that does not grow with their number.
 
     A picture is there once it is drawn; the other files appear when the block ends, and not at all
-    if it ends with an error or Ctrl-C::
+    if it ends with an error or Ctrl-C. What an earlier gallery has left in the folder goes when the
+    block ends without one::
 
         with Gallery(folder, ("png", "jsonl")) as gallery:
             for alignment in alignments:
@@ -91,6 +97,7 @@ class Gallery:
         self._lines: dict[str, IO[str]] = {}
         self._page: Page | None = None
         self._unfinished: list[Path] = []
+        self._written: set[str] = set()
 
     def __enter__(self) -> Gallery:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -99,13 +106,14 @@ class Gallery:
             for name in LINES:
                 if name in self._formats:
                     unfinished = files.enter_context(replacing(self._folder / LINES[name][0]))
+                    self._written.add(LINES[name][0])
                     self._unfinished.append(unfinished)
                     # Lone surrogates stand in it as in JSON.
                     file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
                     self._lines[name] = files.enter_context(file)
             if "html" in self._formats:
                 sentences = files.enter_context(tempfile.TemporaryFile())
-                self._page = Page(self._folder / "index.html", self._look, sentences)
+                self._page = Page(self._folder / PAGE, self._look, sentences)
             self._files = files.pop_all()
         return self
 
@@ -114,8 +122,13 @@ class Gallery:
             if kind is not None:
                 for path in self._unfinished:
                     path.unlink(missing_ok=True)
-            elif self._page and not self._page.is_empty:
+                return
+            if self._page and not self._page.is_empty:
                 self._page.finish()
+                self._written.add(PAGE)
+        for path in self._folder.iterdir():
+            if _FILES.fullmatch(path.name) and path.name not in self._written:
+                path.unlink()
 
     def add(self, alignment: Alignment) -> None:
         """Write one more alignment; a blank line gives a line but no picture."""
@@ -128,11 +141,15 @@ class Gallery:
         name = f"sentence{alignment.id:04d}"
         if "text" in self._formats:
             text = text_heatmap(alignment, TEXT_WIDTH) + "\n"
-            write_text(self._folder / f"{name}.txt", text)
+            write_text(self._begun(f"{name}.txt"), text)
         drawn = alignment.source, alignment.target, alignment.weights
         for kind in PICTURES:
             if kind in self._formats:
-                save_heatmap(self._folder / f"{name}.{kind}", *drawn, style=self._look.style)
+                save_heatmap(self._begun(f"{name}.{kind}"), *drawn, style=self._look.style)
+
+    def _begun(self, name: str) -> Path:
+        self._written.add(name)
+        return self._folder / name
 
 
 def write_gallery(

@@ -7,6 +7,7 @@ and mattered (the same shape) where it was computed.
 import json
 import math
 import operator
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,9 @@ def finite(score: float | None) -> float | None:
 
 
 def read_alignments(path: Path) -> dict[int, Alignment]:
-    """Read the alignments of an ``alignments.jsonl`` by their ids.
+    """Read the alignments of an ``alignments.jsonl`` by their ids, which count from 1.
+
+    Those of d09b774 count from 0, and get one more.
 
     Raises:
         UserError: if the file cannot be read, a line is not one of `json_line`'s, or an id occurs
@@ -60,6 +63,8 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
         if alignment.id in alignments:
             raise UserError(f"{path}, line {number}: found id {alignment.id} a second time")
         alignments[alignment.id] = alignment
+    if 0 in alignments:
+        return {number + 1: replace(one, id=number + 1) for number, one in alignments.items()}
     return alignments
 
 

@@ -1,7 +1,7 @@
 """How alignments emerge: the same sentences drawn after each validation.
 
-    FOLDER/epoch003/valid0000-update0001200.png    a picture for each sentence and validation
-    FOLDER/emerging.gif                            the first sentences through all of these
+    FOLDER/epoch003/sentence0001-update0001200.png    a picture for each sentence and validation
+    FOLDER/emerging.gif                               the first sentences through all of these
 
 The number of validations that are kept is bounded; older ones are thinned out evenly.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 ANIMATION = "emerging.gif"
-_NAME = re.compile(r"valid(\d+)-update(\d+)\.png")
+_NAME = re.compile(r"(sentence|valid)(\d+)-update(\d+)\.png")  # valid, of d09b774, counts from 0
 _ANIMATED_SENTENCES, _COLUMNS = 4, 2
 # The width of the widest animation and the height of the caption are in dots.
 _WIDEST, _CAPTION = 1600, 40
@@ -65,7 +65,7 @@ class Series:
         pictures = {}
         if "png" in self.formats:
             for alignment in alignments:
-                path = folder / f"valid{alignment.id:04d}-update{update:07d}.png"
+                path = folder / f"sentence{alignment.id:04d}-update{update:07d}.png"
                 with warn_and_continue("heatmaps"):
                     drawn = alignment.source, alignment.target, alignment.weights
                     save_heatmap(path, *drawn, style=self.look.style)
@@ -80,9 +80,10 @@ class Series:
     def frames(self) -> dict[int, dict[int, Path]]:
         """Return the pictures by update and sentence, in the order of both."""
         pictures: dict[int, dict[int, Path]] = {}
-        for path in sorted(self.folder.glob("epoch*/valid*.png")):
+        for path in sorted(self.folder.glob("epoch*/*.png")):
             if name := _NAME.fullmatch(path.name):
-                pictures.setdefault(int(name[2]), {})[int(name[1])] = path
+                number = int(name[2]) + (name[1] == "valid")
+                pictures.setdefault(int(name[3]), {})[number] = path
         return dict(sorted(pictures.items()))
 
     def _thin(self, frames: dict[int, dict[int, Path]]) -> dict[int, dict[int, Path]]:

@@ -125,7 +125,7 @@ class Engine {
     if (!best) throw new RangeError("no translation can contain these words: one is never chosen");
     const nbest = hypotheses.map((one) => ({
       text: this.targetText.text(this.tokens(one).slice(0, -1)), score: one.score / Math.LN2,
-    }));
+    })).filter(({ text: found }, n, all) => all.findIndex((one) => one.text === found) === n);
     const tree = nodes.map(({ word, parent, logp, score }, number) => ({
       token: this.target.symbols[word],
       parent,

@@ -80,7 +80,7 @@ class Heatmaps:
             self._words.labels(sentence, source[is_source], self._datasets),
             tuple(target_words[word] for word in target[is_target]),
             weights.cpu()[is_target][:, is_source].float().numpy(),
-            sentence,
+            sentence + 1,
             score,
             probabilities,
         )
@@ -114,7 +114,7 @@ class Heatmaps:
             return
         rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"], strict=True)
         for (sentence, source), (best, *_) in zip(rows, hypotheses, strict=True):
-            if sentence in self._samples and best["attention"] is not None:
+            if sentence + 1 in self._samples and best["attention"] is not None:
                 self._translations.append(
                     self._alignment(
                         sentence,
@@ -140,7 +140,7 @@ class Heatmaps:
     def collect(self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor) -> None:
         """Keep a batch's alignments to draw, see ``runs.trainer.AlignmentTask``."""
         for row, sentence in enumerate(ids.tolist()):
-            if sentence in self._validation_samples:
+            if sentence + 1 in self._validation_samples:
                 with warn_and_continue("heatmaps"):
                     self._validated[sentence] = self._alignment(
                         sentence, source[row], target[row], attention[row]
@@ -179,5 +179,5 @@ class Heatmaps:
                 with Image.open(path) as picture:
                     dots = np.asarray(picture.convert("L"))[None]
                 folder = path.parent.parent.relative_to(self._series.folder)  # of later subsets
-                tag = Path("alignment") / folder / f"valid{sentence:04d}"
+                tag = Path("alignment") / folder / f"sentence{sentence:04d}"
                 writer.add_image(str(tag), dots, update)

@@ -97,7 +97,7 @@ class AlignmentHeatmapConfig(TranslationConfig):
     heatmap_samples: Optional[str] = field(
         default=None,
         metadata={"help": "sentences to draw: a number (the first N), all, or ids:3,17, counted "
-                  "from 0 (default: 4 in training, all translations)"},
+                  "from 1 (default: 4 in training, all translations)"},
     )  # fmt: skip
     heatmap_format: str = field(
         default="png",

@@ -114,7 +114,7 @@ class Settings:
     ensemble: str = _setting(
         "", "work folders, separated by spaces, whose models translate together with this one"
     )
-    beam: int = _whole(12, "width of the search")
+    beam: int = _whole(5, "width of the search")
     length_penalty: float = _setting(
         1.0, "above 1, translations are longer", type=float, metavar="X"
     )

@@ -9,5 +9,5 @@ if [[ ${VOCABULARY:-bpe} = bpe ]]; then
         [[ $BPE_DROPOUT_EPOCHS = 0 || ${DROPOUT:-} = 0 ]] || : "${RDROP:=3}"
     fi
 fi
-: "${INITIALIZATION:=uniform}" "${LEARNING_RATE:=0.004}" "${UPDATES:=4719}"
+: "${INITIALIZATION:=uniform}" "${LEARNING_RATE:=0.004}" "${UPDATES:=4719}" "${BEAM:=12}"
 set +a

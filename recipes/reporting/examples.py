@@ -23,7 +23,7 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--examples",
         metavar="3,17",
-        help="sentence numbers, from 0 (default: the paper's three sentences, where the source has"
+        help="sentence numbers, from 1 (default: the paper's three sentences, where the source has"
         " them, or else the first three of 30 words or more)",
     )
 
@@ -49,14 +49,14 @@ def read_choice(options: argparse.Namespace, test: TestSet) -> list[int]:
         return parse_ids(options.examples, len(test.source["tokens"]), "--examples")
     long_sentences = set(map(paper.letters, paper.LONG_SENTENCES))
     source = map(paper.letters, _shown(test.source))
-    chosen = [number for number, sentence in enumerate(source) if sentence in long_sentences]
+    chosen = [n for n, sentence in enumerate(source, start=1) if sentence in long_sentences]
     if chosen:
         return chosen
-    return (test.lengths() >= paper.LONG_SENTENCE).nonzero()[0][:_FEW].tolist()
+    return ((test.lengths() >= paper.LONG_SENTENCE).nonzero()[0][:_FEW] + 1).tolist()
 
 
 def parse_ids(text: str, count: int | None, option: str) -> list[int]:
-    """Read sentence numbers such as ``"3,17"``, which count from 0 as everywhere.
+    """Read sentence numbers such as ``"3,17"``, which count from 1 as everywhere.
 
     Args:
         text: the option's value.
@@ -68,11 +68,11 @@ def parse_ids(text: str, count: int | None, option: str) -> list[int]:
     """
     ids: list[int] = []
     for part in text.split(","):
-        if not re.fullmatch(r"\s*[0-9]{1,12}\s*", part):
-            raise UsageError(f"{option} {text!r}: must be sentence numbers, from 0, such as 3,17")
+        if not re.fullmatch(r"\s*[1-9][0-9]{0,11}\s*", part):
+            raise UsageError(f"{option} {text!r}: must be sentence numbers, from 1, such as 3,17")
         ids.append(int(part))
-        if count is not None and ids[-1] >= count:
-            raise UsageError(f"{option}: there is no sentence {ids[-1]}; valid: 0 to {count - 1}")
+        if count is not None and ids[-1] > count:
+            raise UsageError(f"{option}: there is no sentence {ids[-1]}; valid: 1 to {count}")
     return list(dict.fromkeys(ids))
 
 
@@ -93,8 +93,8 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
     lines += [(system.name, _shown(system.translations)) for system in systems]
     return [
         Table(
-            [{who: name, what: text[number]} for name, text in lines],
-            title=f"Sentence {number}, {lengths[number]} source words",
+            [{who: name, what: text[number - 1]} for name, text in lines],
+            title=f"Sentence {number}, {lengths[number - 1]} source words",
         )
         for number in ids
     ]

@@ -52,7 +52,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "NAME",
         "a system that Table 1 alone shows, any number of times",
     )
-    parser.add_argument("--alignment-ids", metavar="3,17", help="sentence numbers, from 0")
+    parser.add_argument("--alignment-ids", metavar="3,17", help="sentence numbers, from 1")
     examples.add_choice(parser)
 
 

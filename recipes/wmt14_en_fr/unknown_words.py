@@ -86,7 +86,7 @@ def replace_unk(options: argparse.Namespace) -> None:
     words = dict(map(str.split, read_sentences(options.dictionary))) if options.dictionary else {}
     replaced = (
         without_unknown(there, alignments[number], here, words) if UNKNOWN in there else there
-        for number, (here, there) in enumerate(zip(source, translations, strict=True))
+        for number, (here, there) in enumerate(zip(source, translations, strict=True), start=1)
     )
     write_text(options.out, "".join(f"{line}\n" for line in replaced))
 
