@@ -37,7 +37,7 @@ class SearchOptions(ReadingOptions, total=False):
     forbid_unk: bool
     authors_search: bool
     replace_unk: bool
-    split_sentences: bool
+    split_sentences: bool | None
 
 
 class ScoringOptions(ReadingOptions, total=False):

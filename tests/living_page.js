@@ -5,7 +5,7 @@ const fs = require("fs"), readline = require("readline"), vm = require("vm");
 
 const page = fs.readFileSync(process.argv[2], "utf-8");
 const script = (id) => page.split(`id="${id}">`)[1].split("</script>")[0];
-vm.runInThisContext(`${script("engine")}; Object.assign(globalThis, { Engine, PlainText });`);
+vm.runInThisContext(`${script("engine")}; Object.assign(globalThis, { Engine, PlainText, doubtOf });`);
 const engine = new Engine(JSON.parse(script("stored")), process.argv[3] === "plain");
 // what is not behind a call of the page
 engine.tokens_of = (side, text) => engine[`${side}Text`].tokens(text);
@@ -15,6 +15,7 @@ const by = (rules, n) =>
   made[n] ??= new PlainText(JSON.parse(fs.readFileSync(rules, "utf-8"))[n]);
 engine.tokens_by = (rules, n, sentence) => by(rules, n).tokens(sentence);
 engine.text_by = (rules, n, tokens) => by(rules, n).text(tokens);
+engine.doubt_of = (...given) => doubtOf(...given, engine.doubt);
 engine.timed = (text, options) => {
   const start = performance.now();
   const { text: found } = engine.translate(text, options);

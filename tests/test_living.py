@@ -472,6 +472,20 @@ def test_unknown_words_are_counted_and_named_as_in_python(tmp_path, caplog):
     assert list(map(len, logged)) == [0, 1, 1, 1, 0]
 
 
+@needs_node
+def test_translations_are_doubted_as_in_python(tmp_path):
+    path, model = tmp_path / "living.html", load("en-fr")
+    write_living_page(path, [model])
+    table = json.loads(Path(__file__).with_name("doubt.json").read_text("utf-8"))
+    calls = [["doubt_of", *given, table["limits"]] for *given, _ in table["cases"]]
+    assert ask(path, *calls) == [reason for *_, reason in table["cases"]]
+    texts = ["I lost my keys.", "THE DOG IS BIG.", "Call 555 1234.", "ж", ""]
+    answers = ask(path, *(["translate", text] for text in texts))
+    found = [model.translate(text).doubt for text in texts]
+    assert [answer["doubt"] for answer in answers] == found
+    assert found[0] is found[-1] is None and len({*found}) == 4
+
+
 # --- the page and the command ---------------------------------------------------------------------
 
 

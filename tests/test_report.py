@@ -265,7 +265,7 @@ def test_the_report_holds_every_part(files, capsys, tmp_path):
     options = [*texts(files, **{"RNNsearch-50": files["first"], EVIL: files["evil"]})]
     options += [*dictionaries(files), "--log", f"RNNsearch-50={files['log']}"]
     options += ["--alignments", f"RNNsearch-50={files['alignments']}", "--alignment-ids", "7"]
-    options += ["--examples", "2", "--fewest", "1", "--resamples", "20", "--note", EVIL]
+    options += ["--examples", "3", "--fewest", "1", "--resamples", "20", "--note", EVIL]
     options += ["--paper-rows", "show", "--title", EVIL, "--out", tmp_path / "out"]
     run(capsys, "report", *options)
     text = (tmp_path / "out" / "report.md").read_text("utf-8")

@@ -97,6 +97,7 @@ def load(
             first.path,
             first.config.left_pad_source,
             largest(*limits),
+            validation=first.config.validation,
         )
         networks = _as_networks(folders, trained, device, compute_dtype)
     elif compute_dtype == "int8":
@@ -113,6 +114,7 @@ def load(
         *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
         length_limit=trained.length_limit,
         name=":".join(names),
+        validation=trained.validation,
     )
 
 

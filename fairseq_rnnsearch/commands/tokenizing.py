@@ -32,7 +32,13 @@ from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, UserError
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.text.corpus import is_language, lines_of
-from fairseq_rnnsearch.text.plain_text import FILE_NAME, PlainText, settings_of, write_settings
+from fairseq_rnnsearch.text.plain_text import (
+    FILE_NAME,
+    PlainText,
+    are_single_sentences,
+    settings_of,
+    write_settings,
+)
 from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
 _AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break
@@ -121,13 +127,20 @@ def _described(
         has_pieces = options.merges and text.tokenizer != "character"
         sides[language]["bpe_codes"] = codes if has_pieces else None
         given = {path.name for path in options.files}
-        differs = before.get(language, sides[language]) != sides[language]
+        known = before.get(language, sides[language])
+        differs = any(known.get(name) != value for name, value in sides[language].items())
         stays = sorted({path.name for path in options.out.glob(f"*.{language}")} - given)
         if stays and language in before and (differs or has_pieces):
             raise UserError(
                 f"{options.out / stays[0]} was created with other settings: include {stays[0]} as"
                 " well, or name another --out"
             )
+        single = before.get(language, {}).get("single_sentences", False)
+        for path in options.files:
+            if path.name == f"train.{language}":
+                with path.open("rb") as lines:
+                    single = are_single_sentences(lines_of(lines, str(path)))
+        sides[language]["single_sentences"] = single
     return sides
 
 

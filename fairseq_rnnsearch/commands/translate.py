@@ -14,6 +14,7 @@ import contextlib
 import functools
 import itertools
 import json
+import logging
 import shutil
 import sys
 from collections.abc import Container, Iterator, Sequence
@@ -32,6 +33,7 @@ from fairseq_rnnsearch.commands.command_options import (
     show_warnings,
     starting,
 )
+from fairseq_rnnsearch.commands.doubt import doubted_lines
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.text.corpus import line_batches
@@ -39,6 +41,8 @@ from fairseq_rnnsearch.text.tables import is_table, rows_of
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.commands.translator import Translation, Translator
+
+logger = logging.getLogger(__name__)
 
 BATCHES = 8  # to read and sort by length together, after the first
 INTERRUPTED = 130  # the exit status after SIGINT, as in shells
@@ -67,7 +71,7 @@ def _translate(
         model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     if (options.heatmap_dir or options.terminal) and not model.has_alignment:
         raise UserError("the model has no attention, so there is no alignment to draw")
-    is_typed = "-" in options.files and sys.stdin.isatty()
+    is_typed = _is_typed(options)
     if is_typed:
         print("Type a sentence, and Enter; Ctrl-D ends.", file=sys.stderr)
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
@@ -89,6 +93,10 @@ def _translate(
         print(f"{pluralize(drawn, 'alignment')} drawn in {options.heatmap_dir}", file=sys.stderr)
 
 
+def _is_typed(options: argparse.Namespace) -> bool:
+    return "-" in options.files and sys.stdin.isatty()
+
+
 def _print_translations(
     model: "Translator",
     options: argparse.Namespace,
@@ -96,7 +104,7 @@ def _print_translations(
     samples: Container[int],
 ) -> int:
     """Print the translations of all lines, and return the number of drawn ones."""
-    drawn = 0
+    drawn, doubted = 0, {}
     translations = (
         translation
         for lines in _batches(options)
@@ -122,6 +130,10 @@ def _print_translations(
             shown = translation.alignment.with_source_end(options.heatmap_source_end)
             gallery.add(replace(shown, id=number))
             drawn += shown.has_words
+        if translation.doubt:
+            doubted[number] = translation.doubt
+    if doubted and not _is_typed(options):
+        logger.warning(doubted_lines(doubted, number))
     return drawn
 
 
@@ -156,11 +168,12 @@ def _shown(number: int, translation: "Translation", options: argparse.Namespace)
         if options.nbest:
             value["nbest"] = [one.to_dict() for one in best]
         return show(json.dumps(value, ensure_ascii=False))
-    has_mark = translation.unknown and sys.stdout.isatty()
-    mark = f"  [unknown: {show(', '.join(translation.unknown))}]" if has_mark else ""
-    if not options.nbest:
-        return show(translation.text) + mark
-    return "\n".join(f"{number}\t{one.score:.4f}\t{show(one.text)}{mark}" for one in best)
+    if options.nbest:
+        rows = ((number, f"{one.score:.4f}", show(one.text), one.doubt or "") for one in best)
+        return "\n".join("\t".join(map(str, row)) for row in rows)
+    names = f"unknown: {show(', '.join(translation.unknown))}" if translation.unknown else ""
+    mark = (names or translation.doubt) if sys.stdout.isatty() else None
+    return show(translation.text) + (f"  [{mark}]" if mark else "")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -199,8 +212,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--split-sentences",
-        action="store_true",
-        help="translate each sentence of a line by itself, and join the translations",
+        action=argparse.BooleanOptionalAction,
+        help="translate each sentence of a line by itself, and join the translations (default: if"
+        " the model was trained on single sentences)",
     )
     parser.add_argument(
         "--authors-search",
@@ -212,7 +226,7 @@ def _parser() -> argparse.ArgumentParser:
         type=count_of,
         metavar="N",
         help="print the N best translations of each line, one per line: the line's number (from"
-        " 1), score and text, separated by tabs; fewer where the search has found fewer texts",
+        " 1), score, text and doubt, separated by tabs; fewer where the search has found fewer",
     )
     shown = parser.add_mutually_exclusive_group()
     shown.add_argument(
@@ -220,7 +234,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print one object per line: id (from 1), source, source_tokens, unknown (unknown "
         "source words), text, score (log probability to base 2 per token), "
-        "tokens, probabilities, weights (a row per token), is_cut, and nbest; "
+        "tokens, probabilities, weights (a row per token), is_cut, doubt, and nbest; "
         "with --heatmap-pieces keep, for subword pieces",
     )
     shown.add_argument(

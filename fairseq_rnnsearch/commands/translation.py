@@ -4,12 +4,14 @@ import io
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_rnnsearch.commands.doubt import REASONS
 from fairseq_rnnsearch.errors import UserError, as_text
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class Translation:
         others: the search's other hypotheses, best first; see ``nbest``.
         unknown: the unknown source words, each once, in order. The model has read ``<unk>`` instead
             of them, so the translation is probably bad.
+        doubt: one of ``doubt.REASONS`` to distrust the translation, or None; None for given ones.
     """
 
     source: str
@@ -57,6 +60,7 @@ class Translation:
     is_cut: bool = False
     others: tuple["Translation", ...] = field(default_factory=tuple)
     unknown: tuple[str, ...] = field(default_factory=tuple)
+    doubt: str | None = None
 
     @classmethod
     def begun(cls, known: dict[str, Any], make: Callable[[], dict[str, Any]]) -> "Translation":
@@ -135,6 +139,7 @@ class Translation:
             "weights": self.alignment and rounded(self.weights),
             **mattered,
             "is_cut": self.is_cut,
+            "doubt": self.doubt,
         }
 
     def plot(
@@ -226,16 +231,28 @@ class Translation:
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
-    """Join the translations of a line's sentences, without alternatives.
+    """Join the translations of a line's sentences.
 
     All sentences share one column for their end symbols; only the last one's end symbol has a row.
+    Each of the others has another translation of one sentence.
     """
     if len(parts) == 1:
         return parts[0]
+    doubts = {part.doubt for part in parts}
+    known = {
+        "source": source,
+        "text": " ".join(part.text for part in parts),
+        "score": sum(part.score for part in parts) / len(parts),
+        "is_cut": any(part.is_cut for part in parts),
+        "doubt": next((one for one in REASONS if one in doubts), None),
+    }
+    return Translation.begun(known, partial(_joined_details, source, parts, known["score"]))
+
+
+def _joined_details(source: str, parts: Sequence[Translation], score: float) -> dict[str, Any]:
     from fairseq_rnnsearch.figures import Alignment
 
     probabilities = _with_one_end([part.probabilities for part in parts])
-    score = sum(part.score for part in parts) / len(parts)
     alignment = None
     if of_parts := [part.alignment for part in parts if part.alignment is not None]:
         attributions = [one.attribution for one in of_parts if one.attribution is not None]
@@ -247,17 +264,19 @@ def joined(source: str, parts: Sequence[Translation]) -> Translation:
             probabilities=probabilities,
             attribution=_blocks(attributions) if attributions else None,
         )
-    return Translation(
-        source,
-        " ".join(part.text for part in parts),
-        _with_one_end([part.source_tokens for part in parts]),
-        _with_one_end([part.tokens for part in parts]),
-        score,
-        alignment,
-        probabilities,
-        any(part.is_cut for part in parts),
-        unknown=tuple(dict.fromkeys(word for part in parts for word in part.unknown)),
+    others = (
+        joined(source, [*parts[:place], other, *parts[place + 1 :]])
+        for place, part in enumerate(parts)
+        for other in part.others
     )
+    return {
+        "source_tokens": _with_one_end([part.source_tokens for part in parts]),
+        "tokens": _with_one_end([part.tokens for part in parts]),
+        "alignment": alignment,
+        "probabilities": probabilities,
+        "others": tuple(sorted(others, key=lambda one: -one.score)),
+        "unknown": tuple(dict.fromkeys(word for part in parts for word in part.unknown)),
+    }
 
 
 def _with_one_end(sentences: Sequence[tuple]) -> tuple:

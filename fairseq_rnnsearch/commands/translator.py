@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import islice
@@ -18,6 +18,7 @@ from fairseq_rnnsearch.checks import (
     ScoringOptions,
     SearchOptions,
 )
+from fairseq_rnnsearch.commands.doubt import Limits, doubt_of
 from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
 from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
@@ -53,6 +54,7 @@ class Translator:
         source_text, target_text: each side's tokenisation.
         length_limit: the maximum length of a translation.
         name: what was loaded; an ensemble's models are separated by :.
+        doubt_limits: beyond them, `Translation.doubt` names a reason.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Translator:
         *,
         length_limit: LengthLimit = FAIRSEQ_LIMIT,
         name: str = "",
+        validation: Mapping[str, float] | None = None,
     ) -> None:
         if isinstance(networks, Sequence):
             from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
@@ -77,6 +80,7 @@ class Translator:
         self.target_text = target_text.read_with(target_dictionary.symbols)
         self.length_limit = length_limit
         self.name = name
+        self.doubt_limits = Limits.of(source_dictionary, target_dictionary, validation or {})
         self._vocabularies = tuple(
             words_of(dictionary, text.language, text.has_pieces)
             for dictionary, text in (
@@ -138,7 +142,7 @@ class Translator:
         forbid_unk: bool = False,
         authors_search: bool = False,
         replace_unk: bool = False,
-        split_sentences: bool = False,
+        split_sentences: bool | None = None,
         attribution: bool = False,
         pieces: Pieces = "merge",
         batch_size: int = 32,
@@ -156,8 +160,9 @@ class Translator:
             forbid_unk: never generate the unknown word.
             authors_search: the authors' beam search instead of fairseq's.
             replace_unk: replace each ``<unk>`` by the source word with the largest weight.
-            split_sentences: translate each sentence of a line separately, and join the results:
-                a model may translate only the first sentence of a line.
+            split_sentences: translate each sentence of a line separately, and join the results
+                (default: if the model was trained on single sentences, as it may then translate
+                only the first one of a line).
             attribution: also compute `Translation.mattered`: whether what the model looked at
                 mattered. Not in bfloat16, which rounds off more than most effects are large.
             pieces: "merge" subword pieces into words in the result, or "keep" them.
@@ -176,6 +181,8 @@ class Translator:
             raise UserError(f"lenpen {lenpen}: must be from -{LARGEST_LENPEN} to {LARGEST_LENPEN}")
         if replace_unk and not self.has_alignment:
             raise UserError("replace_unk: the model has no attention, which tells what to copy")
+        if split_sentences is None:
+            split_sentences = self.source_text.single_sentences
         is_one, lines = isinstance(sentences, str), _listed(sentences)
         split = [sentences_in(line) if split_sentences else [line] for line in lines]
         sentences = [sentence for line in split for sentence in line]
@@ -267,7 +274,8 @@ class Translator:
 
     def _in_words(self, pieces: Pieces, replaces_unknown: bool = False) -> "_InWords":
         side = self.target_dictionary, self.target_text
-        return _InWords(*side, self._vocabularies, pieces == "merge", replaces_unknown)
+        merges = pieces == "merge"
+        return _InWords(*side, self._vocabularies, self.doubt_limits, merges, replaces_unknown)
 
     def _run(self, ask: Callable[..., list], batch_size: int, *sides: list[list[int]]) -> list:
         """Return the networks' answers for all sentences, those of similar length together."""
@@ -310,6 +318,7 @@ class _InWords(NamedTuple):
     dictionary: Any
     text: PlainText
     vocabularies: tuple[Vocabulary, Vocabulary]
+    limits: Limits
     merges: bool
     replaces_unknown: bool
 
@@ -327,8 +336,12 @@ class _InWords(NamedTuple):
         tokens = [self.dictionary[word] for word in best.words if word != eos]
         if self.replaces_unknown and UNKNOWN in tokens:
             tokens = _without_unknown(tokens, source_tokens, best.weights, self.vocabularies[0])
-        sides = source, self.text.text(tokens), source_tokens, tokens
-        return self.translation(*sides, best, effects, others, is_cut)
+        text, sizes = self.text.text(tokens), (len(source_tokens), len(tokens))
+        is_known = not unknown_words(source_tokens, self.vocabularies[0])
+        bits = float(np.mean(best.log_p)) / math.log(2)
+        doubt = doubt_of(source, text, sizes, is_known, bits, self.limits)
+        sides = source, text, source_tokens, tokens
+        return self.translation(*sides, best, effects, others, is_cut, doubt)
 
     def translation(
         self,
@@ -340,6 +353,7 @@ class _InWords(NamedTuple):
         effects: NDArray[np.floating] | None,
         others: Sequence[Hypothesis] = (),
         is_cut: bool = False,
+        doubt: str | None = None,
     ) -> Translation:
         """Return a hypothesis with both its sides."""
 
@@ -348,7 +362,7 @@ class _InWords(NamedTuple):
             return self._details(source_tokens, tokens, hypothesis, effects) | {"others": each}
 
         score = hypothesis.score / math.log(2)
-        known = {"source": source, "text": text, "score": score, "is_cut": is_cut}
+        known = {"source": source, "text": text, "score": score, "is_cut": is_cut, "doubt": doubt}
         return Translation.begun(known, make_details)
 
     def _details(

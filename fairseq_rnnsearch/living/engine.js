@@ -39,6 +39,21 @@ function mergedWeights(weights, source, target) {
     .map((row, i) => row.map((weight) => weight / pieces[i]));
 }
 
+/** Return the first reason to doubt a translation, or null; see commands/doubt.py. */
+function doubtOf(source, text, [before, after], isKnown, bits, [shortest, leastBits], rules) {
+  const repeated = new RegExp(rules.repeated, "su");
+  const repeats = (one) => repeated.test(` ${words(one.toLowerCase()).join(" ")} `);
+  const numbers = (one) => one.match(/[0-9]+/g) ?? [], digits = numbers(text).join("");
+  const found = [
+    !isKnown,
+    after < (before >= rules.enough ? shortest * before : Math.min(before, 1)),
+    repeats(text) && !repeats(source),
+    numbers(source).some((number) => !digits.includes(number)),
+    bits < leastBits && before > 0,
+  ];
+  return rules.reasons[found.indexOf(true)] ?? null;
+}
+
 class Dictionary {
   constructor(symbols) {
     this.symbols = symbols;
@@ -73,6 +88,7 @@ class Engine {
     this.target = new Dictionary(stored.target.symbols);
     this.language = stored.source.language;
     this.models = stored.models;
+    this.doubt = stored.doubt;
     this.plain = plain;
     this.networks = []; // each is made when it is first asked for
     this.cancelled = 0; // how often cancel() was called
@@ -113,7 +129,7 @@ class Engine {
     }
     const { network, pieces, sentence } = this.begin(text, options);
     if (pieces.length === 1) { // no words, hence an empty translation
-      return { ...this.force(text, "", options), isCut: false, nbest: [], tree: [] };
+      return { ...this.force(text, "", options), isCut: false, doubt: null, nbest: [], tree: [] };
     }
     const { hypotheses, nodes } = beamSearch(network, sentence, {
       beam,
@@ -134,7 +150,12 @@ class Engine {
       isBest: best.path.includes(number),
     }));
     const isCut = best.words.length > network.longest(pieces.length);
-    return { ...this.answer(pieces, best, nbest[0].text), isCut, nbest, tree };
+    const answer = this.answer(pieces, best, nbest[0].text);
+    const bits = best.logp.reduce((sum, one) => sum + one, 0) / best.logp.length / Math.LN2;
+    const sizes = [pieces.length - 1, best.words.length - 1], isKnown = !answer.unknown.length;
+    const { doubt: limits } = this.models[options.model ?? 0];
+    const doubt = doubtOf(text, answer.text, sizes, isKnown, bits, limits, this.doubt);
+    return { ...answer, isCut, doubt, nbest, tree };
   }
 
   /** Score a given translation, with the weights of each step. */

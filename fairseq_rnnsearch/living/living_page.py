@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairseq_rnnsearch.commands.doubt import ENOUGH, REASONS, REPEATED
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.page import render_page
@@ -127,8 +128,10 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         "source": source,
         "target": target,
         "merges": merges,
+        "doubt": {"reasons": REASONS, "enough": ENOUGH, "repeated": REPEATED},
         "models": [
-            stored_model(own, weights) | {"limit": [*translator.length_limit]}
+            stored_model(own, weights)
+            | {"limit": [*translator.length_limit], "doubt": [*translator.doubt_limits]}
             for translator, (own,) in zip(models, parameters, strict=True)
         ],
     }

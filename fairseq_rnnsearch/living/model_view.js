@@ -159,9 +159,11 @@ class ModelView {
     });
   }
 
-  /** Name the text's unknown words. */
+  /** Name the text's unknown words, and reasons to doubt its translations. */
   showWarnings() {
-    this.warned.replaceChildren(...this.warnings);
+    const doubts = this.answers.map(({ doubt }, n) => doubt
+      && `doubtful${this.answers.length > 1 ? `, sentence ${n + 1}` : ""}: ${doubt}`);
+    this.warned.textContent = [...this.warnings, ...doubts].filter(Boolean).join(" · ");
     if (!this.warnings.length || !at("known")) return;
     const list = create("button", { type: "button", textContent: "Known words" });
     list.addEventListener("click", () => {

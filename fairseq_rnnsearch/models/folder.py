@@ -55,6 +55,7 @@ class ModelConfig(NamedTuple):
         length_limit: the maximum length of a translation.
         licence: a line about the training data, which pages show.
         examples: source sentences that pages offer.
+        validation: facts about the translations of the validation text; see ``commands.doubt``.
     """
 
     architecture: str
@@ -64,6 +65,7 @@ class ModelConfig(NamedTuple):
     length_limit: LengthLimit
     licence: str = ""
     examples: Sequence[str] = ()
+    validation: Mapping[str, float] = {}
 
 
 @dataclass(frozen=True)
@@ -101,6 +103,7 @@ class LoadedModels(NamedTuple):
     Attributes:
         data: the folder with the dictionaries and ``preprocessing.json``.
         options: fairseq's, of the last checkpoint's model, with its architecture as ``_name``.
+        validation: as in `ModelConfig`, of the first model.
     """
 
     models: "Sequence[torch.nn.Module]"
@@ -110,6 +113,7 @@ class LoadedModels(NamedTuple):
     left_pad_source: bool
     length_limit: LengthLimit
     options: Any = None
+    validation: Mapping[str, float] = {}
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -264,6 +268,7 @@ def read_config(path: Path) -> ModelConfig:
             LengthLimit(*(described.get("length_limit") or FAIRSEQ_LIMIT)),
             as_text(described.get("licence", "")),
             tuple(map(as_text, described.get("examples", ()))),
+            {name: float(value) for name, value in described.get("validation", {}).items()},
         )
     except (ValueError, KeyError, TypeError) as problem:
         raise UserError(f"{file} cannot be read: {reason(problem)}") from problem

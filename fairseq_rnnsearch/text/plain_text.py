@@ -3,11 +3,12 @@
 A data folder may have a ``preprocessing.json``, which describes each language's tokenisation:
 
     {"en": {"tokenizer": "moses", "sacremoses": "0.2.0", "lowercase": false,
-            "bpe_codes": "codes.en"},
+            "bpe_codes": "codes.en", "single_sentences": true},
      "fr": {"tokenizer": "space", "lowercase": false, "bpe_codes": null}}
 
 ``tokenizer`` is one of ``text.tokenizers``; ``sacremoses`` is the version of the package that split
-the training text, and ``bpe_codes`` a file of subword-nmt in the same folder, or null. Recipes,
+the training text, ``bpe_codes`` a file of subword-nmt in the same folder, or null, and
+``single_sentences`` whether hardly any line of the training text has several sentences. Recipes,
 ``rnnsearch-train`` and ``rnnsearch-tokenize`` write this file; where there is none, text is split
 at spaces.
 """
@@ -44,6 +45,8 @@ _BETWEEN_SENTENCES = (
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
+_TYPES |= {"single_sentences": bool}
+_SEVERAL = 0.05  # of the lines may have several sentences
 
 
 class PlainText:
@@ -56,9 +59,10 @@ class PlainText:
         bpe_codes: subword-nmt's file of merges, or None for whole words.
         sacremoses: the version of the package that split the training text, if it is known. When
             another one is installed, a warning says so, because it may split text in other places.
+        single_sentences: whether the lines of the training text are single sentences.
 
     Attributes:
-        language, tokenizer, lowercase, bpe_codes: as they were given.
+        language, tokenizer, lowercase, bpe_codes, single_sentences: as they were given.
         has_pieces: whether tokens may be pieces of words, see the function.
 
     Raises:
@@ -72,10 +76,12 @@ class PlainText:
         lowercase: bool = False,
         bpe_codes: str | Path | None = None,
         sacremoses: str | None = None,
+        single_sentences: bool = False,
     ) -> None:
         if tokenizer not in TOKENIZERS:
             raise UserError(f"tokenizer {tokenizer!r:.60}: must be one of {', '.join(TOKENIZERS)}")
         self.language, self.tokenizer, self.lowercase = language, tokenizer, lowercase
+        self.single_sentences = single_sentences
         self.bpe_codes = Path(bpe_codes) if bpe_codes else None
         self._sacremoses = sacremoses
         self._split, self._join = tokenizer_of(tokenizer, language, sacremoses)
@@ -154,6 +160,12 @@ def has_pieces(settings: Mapping[str, Any], symbols: Iterable[str] = ()) -> bool
 def sentences_in(line: str) -> list[str]:
     """Split a line after a mark that ends a sentence if another sentence seems to follow."""
     return regex.split(_BETWEEN_SENTENCES, line)
+
+
+def are_single_sentences(lines: Iterable[str]) -> bool:
+    """Tell whether hardly any line has several sentences."""
+    several = [len(sentences_in(line)) > 1 for line in lines]
+    return sum(several) <= _SEVERAL * len(several)
 
 
 def segmenter(path: Path, dropout: float = 0.0) -> Callable[[Sequence[str]], list[str]]:
