@@ -111,7 +111,7 @@ def save_transformer(folder: str, source: list[str], target: list[str]) -> None:
 
 def peer_inputs(model: Translator, sentences: list[str], beam: int) -> dict:
     """Return what makes the peer read as many tokens as our model and take as many steps."""
-    translations = model.translate(sentences, beam, pieces="keep")
+    translations = model.translate(sentences, beam, split_sentences=False, pieces="keep")
     steps = round(mean(max(len(each.tokens) for each in t.nbest) for t in translations))
     return {
         "source": [[*model.source_text.tokens(sentence), "</s>"] for sentence in sentences],
