@@ -12,6 +12,7 @@ from fairseq.data import Dictionary
 from fairseq.models import MODEL_REGISTRY
 from omegaconf import OmegaConf
 
+from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
 from fairseq_rnnsearch.models.authors_parameters import BY_SYMBOL, PARAMETERS, fairseq_symbols
 from fairseq_rnnsearch.plugin.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig, RNNSearchModel
@@ -247,6 +248,11 @@ def score(model, sources, targets, left_source=False, left_target=False):
         weights = None if attention is None else attention[0][b, rows, columns]
         scored.append((lprobs[b, rows], weights))
     return scored
+
+
+def networks(*models):
+    """Models as a translator has them."""
+    return TorchNetworks(models, models[0].encoder.dictionary, models[0].decoder.dictionary)
 
 
 def cost_of(scored, targets):

@@ -6,14 +6,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from models import EOS, SOURCES, TARGETS, arm, arrays_of, padded, random_model
+from models import (
+    EOS,
+    SOURCES,
+    TARGETS,
+    arm,
+    arrays_of,
+    networks,
+    padded,
+    previous,
+    random_model,
+    score,
+)
 from oracles import numpy_rnnsearch as oracle
 from test_living import TEXTS, VARIANTS, again, ask, needs_node, translator
 from test_network import EXACT
+from test_posterior import WAYS
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.commands import align
+from fairseq_rnnsearch.decoding.engine_networks import _without_each
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.living.living_page import write_living_page
@@ -45,22 +58,22 @@ def mattered(p, x, y, order):
     return np.array(rows)
 
 
-def effects(model):
-    """The same by the model, for each sentence of a padded batch."""
-    previous = padded([[EOS, *words[:-1]] for words in TARGETS])
-    log_p = model.decoder.leave_one_out(previous, model.encoder(padded(SOURCES)), padded(TARGETS))
-    found = log_p[..., :1] - log_p[..., 1:]
-    sizes = zip(found, SOURCES, TARGETS, strict=True)
-    return [one[: len(y), : len(x)] for one, x, y in sizes], log_p
-
-
 @pytest.mark.parametrize("order", DECODER_ORDERS)
-@pytest.mark.parametrize("kernels", ["reference", "fast"])
-def test_effects_equal_the_oracle(order, kernels, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_effects_equal_the_oracle(order, way, monkeypatch):
     monkeypatch.setattr(forced_scoring, "_LOGITS", 20)  # two rows, hence several parts
-    model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels).eval()
-    for found, x, y in zip(effects(model)[0], SOURCES, TARGETS, strict=True):
-        assert_close(found, torch.tensor(mattered(arrays_of(model), x, y, order)), **EXACT)
+    kernels, dtype, atol = WAYS[way]
+    model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels)
+    model, sides = model.to(dtype), (SOURCES, TARGETS[::-1])
+    for found, x, y in zip(networks(model).attribution(*sides), *sides, strict=True):
+        expected = mattered(arrays_of(model), x, y, order)
+        np.testing.assert_allclose(found, expected, rtol=0, atol=100 * atol)
+
+
+@torch.no_grad()
+def reread(model, sources, targets):
+    given = padded(previous(targets)), model.encoder(padded(sources)), padded(targets)
+    return model.decoder.reread(*given, _without_each)
 
 
 @pytest.mark.parametrize("order", DECODER_ORDERS)
@@ -68,22 +81,19 @@ def test_effects_equal_the_oracle(order, kernels, monkeypatch):
 def test_other_parts_score_as_they_do(order, name):
     """What is scored with all positions is what the model scores, so that the states are its."""
     model = random_model(decoder_order=order, kind=arm(name)).eval()
-    previous, source = padded([[EOS, *words[:-1]] for words in TARGETS]), padded(SOURCES)
-    output = model.decoder(previous, model.encoder(source))
-    expected = model.get_normalized_probs(output, log_probs=True)
-    expected = expected.gather(2, padded(TARGETS).unsqueeze(2)).squeeze(2)
-    found, log_p = effects(model)
-    assert_close(log_p[..., 0], expected, **EXACT)
-    assert all((one != 0).all() for one in found)
+    log_p, scored = reread(model, SOURCES, TARGETS), score(model, SOURCES, TARGETS)
+    for found, (expected, _), y in zip(log_p, scored, TARGETS, strict=True):
+        assert_close(found[: len(y), 0], expected[range(len(y)), y], **EXACT)
+    assert all((one != 0).all() for one in networks(model).attribution(SOURCES, TARGETS))
 
 
 def test_rows_with_all_weight_on_one_position_stay_finite():
-    alpha = torch.tensor([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
-    padding = torch.tensor([[False, False, False, True], [False, True, True, True]])
-    left = forced_scoring.weights_without_each(alpha, padding)
-    assert_close(left[0, 2], torch.tensor([0.5, 0.0, 0.5, 0.0]))  # without the one with all of it
+    alpha = np.array([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    is_word = np.array([[True, True, True, False], [True, False, False, False]])
+    left = _without_each(alpha, is_word)
+    np.testing.assert_allclose(left[0, 2], [0.5, 0.0, 0.5, 0.0])  # without the one with all of it
     assert left[1, 1].tolist() == [0, 0, 0, 0]
-    assert_close(left[:, 0], alpha)
+    np.testing.assert_allclose(left[:, 0], alpha, atol=1e-30)
 
 
 def test_pieces_become_words_by_sums():
@@ -129,13 +139,7 @@ def test_the_command_computes_it_in_float32(tmp_path):
 def test_an_ensemble_scores_by_the_mean_of_its_probabilities():
     one, other = translator(), random_model(1, source_symbols=20, target_symbols=32)
     both, sides = again(one, [*one.models, other.float()]), ([[7, 4, EOS]], [[5, 6, EOS]])
-    source, target = map(torch.tensor, sides)
-    previous = torch.tensor([[EOS, 5, 6]])
-    p = [
-        one.decoder.leave_one_out(previous, one.encoder(source), target).exp()[0].detach()
-        for one in both.models
-    ]
-    log_p = (sum(p) / 2).log()
+    log_p = (sum(reread(one, *sides).exp()[0].detach() for one in both.models) / 2).log()
     [effects] = both.networks.attribution(*sides)
     np.testing.assert_allclose(effects, log_p[:, :1] - log_p[:, 1:], atol=1e-5)
 

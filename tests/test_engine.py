@@ -13,7 +13,6 @@ from models import random_model
 from numpy.testing import assert_allclose
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks
 from fairseq_rnnsearch.decoding.module_steps import network_of
 from fairseq_rnnsearch.engine.interface import Limits, Rows
 from fairseq_rnnsearch.engine.native import NativeNetwork
@@ -22,7 +21,6 @@ from fairseq_rnnsearch.engine.parameters import Parameters
 from fairseq_rnnsearch.engine.shapes import SCALE
 from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network import Decoder, Encoder
-from fairseq_rnnsearch.network.forced_scoring import weights_without_each
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit
 
 SOURCES = [[7, 3, 3, 12, 6, 2], [5, 9, 2], [8, 2], [2]]
@@ -104,79 +102,22 @@ def test_all_ways_find_the_same(name, sizes, made):
                 assert_allclose(ours.weights, exact.weights, rtol=0, atol=0.1 * atol)
 
 
-def teacher_forced(network, reread=None):
-    """Yield log p of all words and weights, then what ``reread`` finds of the step."""
-    for log in (True, False):
-        steps = network.steps(SOURCES, 1, 2)
-        for t, word in enumerate(WORDS.T.tolist()):
-            before = ([0, 1, 2, 3], WORDS[:, t - 1].tolist()) if t else ([], [])
-            rows = Rows(*before, [0.0] * 4)
-            if log:
-                yield steps.log_probabilities(rows, 1.0)
-            elif reread is not None:
-                best = steps.best(rows, 1, Limits(word, [False] * 4))
-                yield reread(steps, best.weights, word)
-
-
 @torch.no_grad()
 @pytest.mark.parametrize("way", ["exact", "C"])
 @pytest.mark.parametrize("name", MODELS)
 def test_given_words_score_as_in_the_reference_kernels(name, way):
-    """With the weights that attention gives, with all on one position, and without each."""
     model = random_model(1, kernels="reference", **MODELS[name])
     source = torch.nn.utils.rnn.pad_sequence([*map(torch.tensor, SOURCES)], True, 1)
     target = torch.from_numpy(WORDS)
-    previous = target.roll(1, dims=1)
-    logits, extra = model(source, None, previous)
+    logits, extra = model(source, None, target.roll(1, dims=1))
     atol = 1e-9 if way == "exact" else 1e-4
-    network = engines(model, MODELS[name]["decoder_order"])[way]
-    for t, (log_p, weights) in enumerate(teacher_forced(network)):
+    steps = engines(model, MODELS[name]["decoder_order"])[way].steps(SOURCES, 1, 2)
+    for t in range(WORDS.shape[1]):
+        before = ([0, 1, 2, 3], WORDS[:, t - 1].tolist()) if t else ([], [])
+        log_p, weights = steps.log_probabilities(Rows(*before, [0.0] * 4), 1.0)
         assert_allclose(log_p, logits.log_softmax(dim=-1)[:, t], rtol=0, atol=atol)
         if weights is not None:
             assert_allclose(weights, extra["attn"][0][:, t], rtol=0, atol=max(atol, 1e-7))
-    if extra["attn"] is None:
-        return
-    encoded, width = model.encoder(source), source.size(1)
-    _, alone = model.decoder.features(previous, encoded, posterior=True)
-    without = model.decoder.leave_one_out(previous, encoded, target)
-    own = [i for i, words in enumerate(SOURCES) for _ in range(len(words) + 1)]
-
-    def reread(steps, weights, word):
-        words = [word[i] for i in own]
-        taken = [
-            weights_without_each(torch.tensor(row)[None], torch.arange(width)[None] >= len(of_row))
-            for row, of_row in zip(weights, SOURCES, strict=True)
-        ]
-        taken = np.concatenate(
-            [one[0, : len(s) + 1] for one, s in zip(taken, SOURCES, strict=True)]
-        )
-        without = steps.reread(taken, own, words)
-        return weights, without, steps.each_alone(word)
-
-    found = [one for one in teacher_forced(network, reread)][WORDS.shape[1] :]
-    for t, (weights, of_without, of_one) in enumerate(found):
-        for i, words in enumerate(SOURCES):
-            here, end = [k for k, row in enumerate(own) if row == i], len(words)
-            # alpha is rounded to float32 on the way
-            told = without[i, t, : end + 1]
-            assert_allclose([of_without[k] for k in here], told, rtol=0, atol=max(atol, 1e-5))
-            prior = weights[i, :end] * np.exp(of_one[i])
-            told = alone[i, t, :end]
-            assert_allclose(prior / prior.sum(), told, rtol=0, atol=max(atol, 1e-6))
-
-
-@pytest.mark.parametrize("order", ["program", "appendix", "section3"])
-def test_given_words_that_end_early_leave_the_others_as_they_are(order):
-    targets = [[5, 2], [8, 4, 9, 2], [3, 2], [10, 12, 2]]
-    for network in engines(random_model(1, decoder_order=order), order).values():
-        networks = EngineNetworks([network])
-        ways = (
-            lambda *sides, of=networks: [one.weights for one in of.score(*sides, posterior=True)],
-            networks.attribution,
-        )
-        for ask in ways:
-            for found, *alone in zip(ask(SOURCES, targets), SOURCES, targets, strict=True):
-                assert_allclose(found, ask(*([one] for one in alone))[0], rtol=0, atol=1e-5)
 
 
 def test_a_folder_translates_without_torch():

@@ -8,14 +8,14 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
-from models import EOS, PAD, TARGETS, arm, batch_of, talker
+from models import EOS, PAD, TARGETS, arm, batch_of, networks, talker
+from numpy.testing import assert_allclose
 from search_blocks import blocks, either_blocks  # noqa: F401
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.decoding import module_steps
-from fairseq_rnnsearch.decoding.decode import decode
+from fairseq_rnnsearch.decoding.decode import decode, soft_alignment
 from fairseq_rnnsearch.decoding.search import beam_search
-from fairseq_rnnsearch.decoding.search.scorer import Scorer, soft_alignment
 from fairseq_rnnsearch.decoding.search.torch_steps import best_words
 from fairseq_rnnsearch.engine.choice import choose
 from fairseq_rnnsearch.engine.interface import Limits
@@ -127,15 +127,19 @@ def test_translations_equal_those_of_fairseq_s_generator(name, way, alone, monke
     assert_same(found, expected, atol)
 
 
-@pytest.mark.parametrize("name", ["plain", "RNNencdec", "two models, one with attention"])
-def test_scores_are_those_of_fairseq_s_scorer(name):
-    models, batch = models_and_options(CASES[name])[0]("fast"), batch_of(SOURCES[:4], TARGETS)
-    words = models[0].decoder.dictionary
-    found, expected = (scorer(words).generate(models, batch) for scorer in (Scorer, SequenceScorer))
-    for (ours,), (theirs,) in zip(found, expected, strict=True):
-        assert ours.keys() == theirs.keys()
-        for key, value in theirs.items():
-            assert ours[key] is value if value is None else torch.equal(ours[key], value), key
+@pytest.mark.parametrize("kernels", ["reference", "fast"])
+@pytest.mark.parametrize("name", ["plain", "RNNencdec", "two models"])
+def test_scores_are_those_of_fairseq_s_scorer(name, kernels):
+    models, sides = models_and_options(CASES[name])[0](kernels), (SOURCES[:4], TARGETS)
+    scorer = SequenceScorer(models[0].decoder.dictionary)
+    expected = decode(scorer, models, batch_of(*sides), PAD, EOS, scores=True)
+    for ours, (theirs,) in zip(networks(*models).score(*sides, False), expected, strict=True):
+        assert ours.words == theirs["tokens"].tolist()
+        assert ours.score == pytest.approx(theirs["score"].item(), rel=1e-10)
+        assert_allclose(ours.log_p, theirs["positional_scores"].detach(), rtol=1e-10)
+        assert (ours.weights is None) == (theirs["weights"] is None)
+        if ours.weights is not None:
+            assert_allclose(ours.weights, theirs["weights"].detach(), rtol=0, atol=1e-7)
 
 
 def test_weights_that_are_the_second_result():
@@ -211,16 +215,14 @@ def test_a_length_that_no_translation_has_is_refused():
         search(StepwiseGenerator, [model_of("fast")], min_len=9, max_len_a=0, max_len_b=4)
 
 
-@pytest.mark.parametrize(
-    "cls", [StepwiseGenerator, AuthorsSequenceGenerator, lambda _, words, beam_size: Scorer(words)]
-)
+@pytest.mark.parametrize("cls", [StepwiseGenerator, AuthorsSequenceGenerator, None])
 def test_a_model_whose_parameters_are_not_numbers_is_named(cls):
     model = model_of("fast")
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(math.nan)
     with pytest.raises(UserError, match="the model's probabilities are not numbers"):
-        search(cls, [model])
+        search(cls, [model]) if cls else networks(model).score(SOURCES, SOURCES, False)
 
 
 # --- around a search -----------------------------------------------------------------------------

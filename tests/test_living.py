@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from fairseq.sequence_scorer import SequenceScorer
 from models import EOS, PAD, build_model, random_model
 
 from fairseq_rnnsearch import load
@@ -23,7 +24,6 @@ from fairseq_rnnsearch.commands.torch_networks import hypothesis_of
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.decode import decode
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
-from fairseq_rnnsearch.decoding.search.scorer import Scorer
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import decoder_steps, reference
 from fairseq_rnnsearch.living import living_page
@@ -215,7 +215,7 @@ def test_answers_are_those_of_python(options, tmp_path):
         for i, token in given.get("words", {}).items():
             words[int(i)] = token
         sample = batch(model, asked.split(), words)
-        generator = Scorer(model.target_dictionary)
+        generator = SequenceScorer(model.target_dictionary)
         with Touched(given.get("rows", {})), torch.inference_mode():
             ((best, *_),) = decode(generator, model.models, sample, PAD, EOS, scores=True)
         check(answer, model, asked, best, given.get("rows", {}))

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from models import EOS, SOURCES, TARGETS, arrays_of, batch_of, build_model, padded, random_model
+from models import SOURCES, TARGETS, arrays_of, build_model, networks, random_model
+from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
-from test_network import EXACT
-from torch.testing import assert_close
 
-from fairseq_rnnsearch.decoding.search.scorer import Scorer
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.network import DECODER_ORDERS, forced_scoring
 
@@ -30,23 +28,30 @@ def posterior(p, x, y, order):
     return np.array(rows)
 
 
+WAYS = {  # kernels, type, and how close weights are
+    "torch": ("reference", torch.float64, 1e-10),
+    "NumPy": ("fast", torch.float64, 1e-6),  # attention is rounded to float32
+    "C": ("fast", torch.float32, 1e-5),
+}
+
+
 @pytest.mark.parametrize("order", DECODER_ORDERS)
-@pytest.mark.parametrize("kernels", ["reference", "fast"])
-def test_weights_equal_the_oracle(order, kernels, monkeypatch):
+@pytest.mark.parametrize("way", WAYS)
+def test_weights_equal_the_oracle(order, way, monkeypatch):
+    """Of sentences whose targets end in another order than they are sorted in."""
     monkeypatch.setattr(forced_scoring, "_LOGITS", 20)  # two rows, hence several parts
-    model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels).eval()
-    p, previous = arrays_of(model), padded([[EOS, *words[:-1]] for words in TARGETS])
-    encoded = model.encoder(padded(SOURCES))
-    logits, extra = model.decoder(previous, encoded, posterior=True)
-    for row, (x, y) in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        found = extra["attn"][0][row, : len(y), : len(x)]
-        assert_close(found, torch.tensor(posterior(p, x, y, order)), **EXACT)
-    # what the decoder reads, and so what it scores, is as before
-    assert torch.equal(logits, model.decoder(previous, encoded)[0])
+    kernels, dtype, atol = WAYS[way]
+    model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels)
+    model, sides = model.to(dtype), (SOURCES, TARGETS[::-1])
+    found, plain = (networks(model).score(*sides, posterior) for posterior in (True, False))
+    for one, before, x, y in zip(found, plain, *sides, strict=True):
+        assert_allclose(one.weights, posterior(arrays_of(model), x, y, order), rtol=0, atol=atol)
+        # what the decoder reads, and so what it scores, is as before
+        assert_allclose(one.log_p, before.log_p, rtol=0, atol=0)
 
 
 def test_a_model_without_attention_is_refused():
-    model = build_model(fixed_context=True)
-    with pytest.raises(UserError, match="posterior: the model has only"):
-        scorer = Scorer(model.decoder.dictionary, posterior=True)
-        scorer.generate([model], batch_of(SOURCES, TARGETS))
+    for kernels in ("reference", "fast"):
+        model = build_model(fixed_context=True, kernels=kernels)
+        with pytest.raises(UserError, match="posterior: the model has only"):
+            networks(model).score(SOURCES, TARGETS, posterior=True)

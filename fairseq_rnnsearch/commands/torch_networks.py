@@ -1,6 +1,7 @@
 """Models that are modules of torch, on any device: ours, fairseq's or a user's own."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,15 +9,25 @@ import torch
 from numpy.typing import NDArray
 from torch.utils._pytree import tree_map_only
 
-from fairseq_rnnsearch.decoding.batches import batch_of
-from fairseq_rnnsearch.decoding.decode import decode, has_alignment
-from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks, Sentences, searched
+from fairseq_rnnsearch.decoding.batches import batch_of, naming_the_batch
+from fairseq_rnnsearch.decoding.decode import decode, has_alignment, soft_alignment
+from fairseq_rnnsearch.decoding.engine_networks import (
+    Alternatives,
+    EngineNetworks,
+    Read,
+    Reader,
+    Sentences,
+    attribution,
+    scored,
+    searched,
+)
 from fairseq_rnnsearch.decoding.module_steps import begin_of, networks_of
 from fairseq_rnnsearch.decoding.search import Options
+from fairseq_rnnsearch.decoding.search.beam_search import NO_POSTERIOR
 from fairseq_rnnsearch.decoding.search.history import Hypothesis
-from fairseq_rnnsearch.decoding.search.scorer import Scorer
 from fairseq_rnnsearch.engine.parameters import Parameters
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.network import Decoder
 from fairseq_rnnsearch.network.translation_model import custom_module
 
@@ -65,7 +76,10 @@ class TorchNetworks:
         self, options: Options, by_authors: bool, sources: Sentences
     ) -> list[list[Hypothesis]]:
         if not all(isinstance(model.decoder, Decoder) for model in self.models):
-            return self._decoded(self._fairseq_generator(options, by_authors), sources)
+            sample = self._batch(sources, None, self._left_pad_source)
+            generator = self._fairseq_generator(options, by_authors)
+            beams = decode(generator, self.models, sample, self._pad, self._dictionary.eos())
+            return [[*map(hypothesis_of, beams[row])] for row in _rows_by_number(sample)]
         begins = begin_of(self.models, self._pad, options)
         several = len(self.models) > 1
         return searched(options, by_authors, begins, sources, self.has_alignment, several)
@@ -73,28 +87,57 @@ class TorchNetworks:
     def score(self, sources: Sentences, targets: Sentences, posterior: bool) -> list[Hypothesis]:
         if networks := networks_of(self.models):
             return EngineNetworks(networks).score(sources, targets, posterior)
-        scorer = Scorer(self._dictionary, posterior=posterior)
-        return [best for (best,) in self._decoded(scorer, sources, targets)]
+        decoders = [model.decoder for model in self.models]
+        if posterior and not all(isinstance(x, Decoder) and x.has_alignment for x in decoders):
+            raise UserError(NO_POSTERIOR)
+        return scored(self._readers(sources, targets), targets, posterior)
 
-    @torch.inference_mode()
     def attribution(self, sources: Sentences, targets: Sentences) -> list[NDArray[np.floating]]:
         if networks := networks_of(self.models):
             return EngineNetworks(networks).attribution(sources, targets)
-        sample = self._batch(sources, targets)
-        words, target = sample["net_input"]["src_tokens"], sample["target"]
-        previous = sample["net_input"]["prev_output_tokens"]
-        log_p = torch.stack(
+        return attribution(self._readers(sources, targets), sources)
+
+    def _readers(self, sources: Sentences, targets: Sentences) -> list[Reader]:
+        return [partial(self._forced, model, sources, targets) for model in self.models]
+
+    @torch.inference_mode()
+    def _forced(
+        self,
+        model: torch.nn.Module,
+        sources: Sentences,
+        targets: Sentences,
+        alternatives: Alternatives | None = None,
+        *,
+        alone: bool = False,
+    ) -> Read:
+        """Let a model read given words; an `engine_networks.Reader`."""
+        is_plain = alternatives is None and not alone
+        sample = self._batch(sources, targets, self._left_pad_source and is_plain)
+        given, target = sample["net_input"], sample["target"]
+        source, rereads = given["src_tokens"], None
+        with naming_the_batch(sample):
+            output = model(**given)
+            log_p = model.get_normalized_probs(output, log_probs=True)
+            log_p = log_p.gather(2, target.unsqueeze(2)).squeeze(2)
+            weights = soft_alignment(output, target, source)
+            if not is_plain:
+                words = given["prev_output_tokens"], model.encoder(source), target
+                rereads = model.decoder.reread(*words, alternatives)
+        rows, is_source = _rows_by_number(sample), source.ne(self._pad).cpu().numpy()
+        log_p, weights, rereads = (
             [
-                model.decoder.leave_one_out(previous, model.encoder(words), target).double()
-                for model in self.models
+                None if x is None else x[row, : len(words)].to(dtype).cpu().numpy()
+                for row, words in zip(rows, targets, strict=True)
             ]
-        ).logsumexp(dim=0)  # up to a constant the logarithm of the models' mean
-        effects = (log_p[..., :1] - log_p[..., 1:]).cpu()
-        is_source = words.ne(self._pad).cpu()
-        return [
-            effects[row, : len(target), is_source[row]].numpy()
-            for row, target in zip(_rows_by_number(sample), targets, strict=True)
-        ]
+            for x, dtype in (
+                (log_p, torch.double),
+                (weights, accurate_type(log_p.dtype)),
+                (rereads, torch.double),
+            )
+        )
+        if weights[0] is not None:
+            weights = [x[:, is_source[row]] for x, row in zip(weights, rows, strict=True)]
+        return log_p, weights, rereads
 
     def _fairseq_generator(self, options: Options, by_authors: bool) -> Any:
         """Return a search of fairseq's, for its models, which offer no steps."""
@@ -108,18 +151,9 @@ class TorchNetworks:
         chosen = {name: getattr(options, name) for name in names}
         return search(self.models, self._dictionary, **chosen)
 
-    @torch.inference_mode()
-    def _decoded(
-        self, generator: Any, sources: Sentences, targets: Sentences | None = None
-    ) -> list[list[Hypothesis]]:
-        sample, eos = self._batch(sources, targets), self._dictionary.eos()
-        scores = targets is not None
-        beams = decode(generator, self.models, sample, self._pad, eos, scores=scores)
-        return [[*map(hypothesis_of, beams[row])] for row in _rows_by_number(sample)]
-
-    def _batch(self, sources: Sentences, targets: Sentences | None) -> dict:
+    def _batch(self, sources: Sentences, targets: Sentences | None, left: bool) -> dict:
         sides = [side and [*map(torch.tensor, side)] for side in (sources, targets)]
-        batch = batch_of(*sides, self._pad, left_pad_source=self._left_pad_source)
+        batch = batch_of(*sides, self._pad, left_pad_source=left)
         device = next(self.models[0].parameters()).device  # a model may have been moved
         return tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
 

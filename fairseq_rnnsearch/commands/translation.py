@@ -112,7 +112,7 @@ class Translation:
 
         The natural logarithm of the word's probability minus what it is when attention cannot look
         at the position: positive if the position helped. See
-        ``network.forced_scoring.leave_one_out``. Merged words have the sum of their pieces'
+        ``decoding.engine_networks.attribution``. Merged words have the sum of their pieces'
         (``Alignment.merge_pieces``). None unless it was asked for with ``attribution=True``, for
         RNNencdec, and for ``others``.
         """

@@ -240,7 +240,7 @@ class Translator:
             source, target: two sentences, or two lists of as many.
             posterior: whether the weights take account of the target word itself, which attention
                 did not know: better links, but not what the decoder has read. See
-                ``network.forced_scoring.posterior``.
+                ``decoding.engine_networks.scored``.
             attribution, pieces, batch_size: as for ``translate``.
 
         Raises:

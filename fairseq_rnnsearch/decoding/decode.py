@@ -19,6 +19,19 @@ def has_alignment(model: torch.nn.Module) -> bool:
     return model.decoder.has_alignment if isinstance(model.decoder, Decoder) else True
 
 
+def soft_alignment(net_output: tuple, target: Tensor, source: Tensor) -> Tensor | None:
+    """Return the weights ``(batch, target, source)`` in a model's output, if it has any.
+
+    Args:
+        target, source: words, ``(batch, target)`` and ``(batch, source)``.
+    """
+    extra = net_output[1] if len(net_output) > 1 else None
+    if isinstance(extra, Tensor):  # fairseq's recurrent and convolutional models
+        return extra if extra.shape == (*target.shape, source.size(1)) else None
+    attention = extra.get("attn") if isinstance(extra, dict) else None
+    return attention[0] if isinstance(attention, list | tuple) else attention
+
+
 @torch.no_grad()
 def decode(
     generator: Any,
@@ -36,7 +49,7 @@ def decode(
     A sentence without words gets an empty translation, without a search.
 
     Args:
-        generator: a search or scorer of ``decoding.search``, or a generator of fairseq's.
+        generator: one of fairseq's, or of ``plugin.generators``.
         pad: the source's padding.
         eos: the target's end symbol.
         prefix_tokens, constraints: as for fairseq's generators.

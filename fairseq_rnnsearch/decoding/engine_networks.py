@@ -4,7 +4,6 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -28,6 +27,13 @@ from fairseq_rnnsearch.errors import UserError
 
 Network = NativeNetwork | NumpyNetwork
 Sentences = Sequence[Sequence[int]]  # numbers of words, the end symbol last
+# return other weights, (batch, k, source), given a step's, (batch, source), and what is no padding
+Alternatives = Callable[[NDArray, NDArray], NDArray]
+# of each sentence log p of its words, (words,); weights, (words, source), or None; and log p that
+# each word has with other contexts, (words, k or more)
+Read = tuple[Sequence[NDArray], Sequence[NDArray | None], Sequence[NDArray]]
+# reads given words; takes `Alternatives`, or alone=True: then each annotation alone is the context
+Reader = Callable[..., Read]
 
 
 def threads() -> int:
@@ -96,37 +102,17 @@ class EngineNetworks:
         return searched(options, by_authors, begins, sources, self.has_alignment, several)
 
     def score(self, sources: Sentences, targets: Sentences, posterior: bool) -> list[Hypothesis]:
-        """Return the given translations as hypotheses.
-
-        Args:
-            posterior: whether the weights are those of ``network.forced_scoring.posterior``.
-        """
-        networks = self._networks
-        if posterior and not all(network.has_alignment for network in networks):
+        """Return the given translations as hypotheses; see `scored`."""
+        if posterior and not all(network.has_alignment for network in self._networks):
             raise UserError(NO_POSTERIOR)
-        log_p, weights = zip(
-            *(_scored(network, sources, targets, posterior) for network in networks), strict=True
-        )
-        known = [one for one in weights if one[0] is not None]
-        hypotheses = []
-        for i, target in enumerate(targets):
-            of_words = np.logaddexp.reduce([one[i] for one in log_p]) - np.log(len(networks))
-            if np.isnan(of_words).any():
-                raise UserError(NO_NUMBERS)
-            mean = sum(one[i] for one in known) / len(known) if known else None
-            score = float(of_words.sum()) / len(target)
-            hypotheses.append(Hypothesis([*target], score, of_words, mean))
-        return hypotheses
+        return scored(self._readers(sources, targets), targets, posterior)
 
     def attribution(self, sources: Sentences, targets: Sentences) -> list[NDArray[np.floating]]:
-        """Return how far each word's log p falls without each source position.
+        """See `attribution`."""
+        return attribution(self._readers(sources, targets), sources)
 
-        See ``network.forced_scoring.leave_one_out``; ``(words, source positions)``.
-        """
-        log_p = [_forced(network, sources, targets, _without_each)[2] for network in self._networks]
-        # up to a constant the logarithm of the models' mean
-        means = [np.logaddexp.reduce(of_models) for of_models in zip(*log_p, strict=True)]
-        return [mean[:, :1] - mean[:, 1:] for mean in means]
+    def _readers(self, sources: Sentences, targets: Sentences) -> list[Reader]:
+        return [partial(_forced, network, sources, targets) for network in self._networks]
 
 
 def searched(
@@ -161,59 +147,90 @@ def _with_rows_of_one(found: Hypothesis) -> Hypothesis:
     return found._replace(weights=found.weights / found.weights.sum(axis=1, keepdims=True))
 
 
-def _each_alone(
-    steps: Any, weights: NDArray, lengths: Sequence[int], words: Sequence[int]
-) -> list[NDArray]:
-    """Return log p of each sentence's word, were the context each annotation alone."""
-    return steps.each_alone(words)
+def scored(readers: Sequence[Reader], targets: Sentences, posterior: bool) -> list[Hypothesis]:
+    """Return the translations that networks have read as hypotheses.
+
+    Attention decides where to look before it knows the word. Read as the prior probability that
+    y_i translates source position j, it becomes by Bayes' rule (Shankar and Sarawagi, 2019)
+
+        p(j | y_1 .. y_i, x)  is proportional to  alpha_ij p(y_i | s, y_{i-1}, c_i = h_j)
+
+    Args:
+        posterior: whether the weights are these.
+    """
+    log_p, weights, alone = zip(*(reader(alone=posterior) for reader in readers), strict=True)
+    if posterior:
+        weights = [[*map(_posterior, *of_model)] for of_model in zip(weights, alone, strict=True)]
+    known = [one for one in weights if one[0] is not None]
+    hypotheses = []
+    for i, target in enumerate(targets):
+        of_words = np.logaddexp.reduce([one[i] for one in log_p]) - np.log(len(readers))
+        if not np.isfinite(of_words).all():  # a search takes NaN for minus infinity
+            raise UserError(NO_NUMBERS)
+        mean = sum(one[i] for one in known) / len(known) if known else None
+        score = float(of_words.sum()) / len(target)
+        hypotheses.append(Hypothesis([*target], score, of_words, mean))
+    return hypotheses
 
 
-def _without_each(
-    steps: Any, weights: NDArray, lengths: Sequence[int], words: Sequence[int]
-) -> list[list[float]]:
-    """Return log p of each sentence's word with all positions, and without each."""
-    tiny, others = np.finfo(np.float32).tiny, []
-    for alpha, length in zip(weights, lengths, strict=True):
-        left = np.maximum(alpha, tiny) * (1 - np.eye(length + 1, len(alpha), -1))
-        left[:, length:] = 0
-        others.append(left / np.maximum(left.sum(axis=1, keepdims=True), tiny))
-    counts = [len(one) for one in others]
-    of_rows = [np.repeat(one, counts).tolist() for one in (range(len(counts)), words)]
-    found = iter(steps.reread(np.concatenate(others), *of_rows))
-    return [list(islice(found, count)) for count in counts]
+def attribution(readers: Sequence[Reader], sources: Sentences) -> list[NDArray[np.floating]]:
+    """Return how far each word's log p falls without each source position, for each sentence.
+
+    The weights say where the model looked; this says whether it mattered. For each i and j,
+    alpha_ij becomes zero, the other weights of the row are scaled to sum to one, and step i is
+    computed again: c_i, with ``section3`` the state that has read it, t_i and p(y_i). Everything
+    before step i stays as it was.
+
+    Each remaining weight counts as at least the smallest normal number, so that a row whose weight
+    is all on position j becomes an even one. If j is the only position, c_i becomes the zero
+    vector.
+
+    Returns:
+        ``(words, source positions)`` each.
+    """
+    log_p = [reader(_without_each)[2] for reader in readers]
+    # up to a constant the logarithm of the models' mean
+    means = map(np.logaddexp.reduce, zip(*log_p, strict=True))
+    return [
+        mean[:, :1] - mean[:, 1 : len(source) + 1]
+        for mean, source in zip(means, sources, strict=True)
+    ]
 
 
-def _scored(
-    network: Network, sources: Sentences, targets: Sentences, posterior: bool
-) -> tuple[list[NDArray], list[NDArray | None]]:
-    """Return log p of each sentence's words, and weights, ``(words, source)``, or None."""
-    if not posterior:
-        return _forced(network, sources, targets)[:2]
-    log_p, weights, of_positions = _forced(network, sources, targets, _each_alone)
+def _without_each(alpha: NDArray, is_word: NDArray) -> NDArray:
+    """Return a step's weights, then without each position in turn; rows sum to one.
+
+    Args:
+        alpha, is_word: ``(batch, source)``.
+
+    Returns:
+        ``(batch, 1 + source, source)``.
+    """
+    tiny, source = np.finfo(np.float32).tiny, alpha.shape[1]
+    stays = 1 - np.eye(source + 1, source, -1, dtype=alpha.dtype)
+    left = (np.maximum(alpha, tiny) * is_word)[:, None] * stays
+    return left / np.maximum(left.sum(axis=2, keepdims=True), tiny)
+
+
+def _posterior(weights: NDArray, alone: NDArray) -> NDArray:
     with np.errstate(divide="ignore"):
-        logs = [np.log(a) + p for a, p in zip(weights, of_positions, strict=True)]
-    exps = [np.exp(one - one.max(axis=1, keepdims=True)) for one in logs]
-    return log_p, [one / one.sum(axis=1, keepdims=True) for one in exps]
+        logs = np.log(weights) + alone[:, : weights.shape[1]]
+    likely = np.exp(logs - logs.max(axis=1, keepdims=True))
+    return likely / likely.sum(axis=1, keepdims=True)
 
 
 def _forced(
     network: Network,
     sources: Sentences,
     targets: Sentences,
-    ask: Callable[[Any, NDArray, Sequence[int], Sequence[int]], Sequence[Any]] | None = None,
-) -> tuple[list[NDArray], list[NDArray | None], list[NDArray]]:
-    """Let a network read given words, one after another.
-
-    Args:
-        ask: asks each step more about the words, given the sentences' weights and lengths.
-
-    Returns:
-        Of each sentence log p of its words, ``(words,)``; weights, ``(words, source)``, or None;
-        and what was asked of each word.
-    """
+    alternatives: Alternatives | None = None,
+    *,
+    alone: bool = False,
+) -> Read:
+    """Let a network read given words, one after another; a `Reader`."""
     order = longest_first(sources)
     steps = network.steps([sources[number] for number in order], 1, threads())
-    log_p, weights, answers = ([[] for _ in sources] for _ in range(3))
+    log_p, weights, rereads = ([[] for _ in sources] for _ in range(3))
     for t in range(max(map(len, targets))):
         rows = [row for row, number in enumerate(order) if t < len(targets[number])]
         if len(rows) < len(order):
@@ -223,17 +240,17 @@ def _forced(
         given = [targets[number][t] for number in order]
         limits = Limits(given, [False] * len(order))
         best = steps.best(Rows(*before, [0.0] * len(order)), 1, limits)
+        found: Sequence[NDArray] = ()
+        if alone:
+            found = steps.each_alone(given)
+        elif alternatives is not None:
+            lengths = np.array([[len(sources[number])] for number in order])
+            is_word = np.arange(best.weights.shape[1]) < lengths
+            found = steps.reread(alternatives(best.weights, is_word), given)
         for row, number in enumerate(order):
             log_p[number].append(best.scores[row][0])
             if best.weights is not None:
                 weights[number].append(best.weights[row, : len(sources[number])])
-        if ask is not None:
-            lengths = [len(sources[number]) for number in order]
-            answered = ask(steps, best.weights, lengths, given)
-            for number, answer in zip(order, answered, strict=True):
-                answers[number].append(answer)
-    return (
-        [np.array(one) for one in log_p],
-        [np.stack(one) if one else None for one in weights],
-        [np.array(one) for one in answers],
-    )
+            rereads[number].extend(found[row : row + 1])
+    log_p, rereads = ([np.array(one, float) for one in side] for side in (log_p, rereads))
+    return log_p, [np.stack(one) if one else None for one in weights], rereads

@@ -201,7 +201,6 @@ class NativeSteps(Steps):
             s_before=before, s_after=after, is_first=1, rest=_data(self._rest),
         )  # fmt: skip
         self._of(length, first)
-        self._words: Sequence[int] = ()  # of the last step
         self._alpha = self._alpha_before = array("f")
         self._found = [array("f")]
 
@@ -225,34 +224,35 @@ class NativeSteps(Steps):
         self._search.log_p = None
         return log_p, self._weights()
 
-    def reread(
-        self, weights: NDArray, sentences: Sequence[int], words: Sequence[int]
-    ) -> list[float]:
+    def reread(self, weights: NDArray, words: Sequence[int]) -> NDArray:
         """Return log p of words at the step just taken, had it read contexts with other weights.
 
         Each sentence has one hypothesis.
 
         Args:
-            weights: ``(rows, source)``.
-            sentences: of each row.
-            words: of each row.
+            weights: k rows for each sentence, ``(sentences, k, source)``.
+            words: of each sentence.
+
+        Returns:
+            ``(sentences, k)``.
         """
-        rows = len(sentences)
+        sentences, k, _ = weights.shape
+        rows, own = sentences * k, np.repeat(np.arange(sentences), k)
         weights = np.ascontiguousarray(weights, np.float32)
-        parents, previous = array("i", sentences), None
-        if self._words:
-            previous, parents = (array("i", [one[i] for i in sentences]) for one in self._given)
-        length, first = (array("i", [part[i] for i in sentences]) for part in self._described)
+        previous, parents, length, first = (
+            np.array(one, np.int32)[own] for one in (*self._given, *self._described)
+        )
         after = np.empty((rows, self._states.shape[2]), np.float32)
         rest = np.empty((rows, self._rest.shape[1]), np.float32)
         found = self._find(rows)
         search = _Search.from_buffer_copy(self._search)
         search.sentences, search.width, search.s_after = rows, 1, _data(after)
-        search.length, search.first, search.parents = _at(length), _at(first), _at(parents)
-        search.previous = None if previous is None else _at(previous)
+        search.previous, search.parents = _data(previous), _data(parents)
+        search.length, search.first = _data(length), _data(first)
         search.alpha, search.has_alpha, search.rest = _data(weights), 1, _data(rest)
-        self._choose(search, [0.0] * rows, 1, Limits(words, [False] * rows))
-        return found[0].tolist()
+        limits = Limits(np.repeat(words, k).tolist(), [False] * rows)
+        self._choose(search, [0.0] * rows, 1, limits)
+        return np.array(found[0]).reshape(sentences, k)
 
     def each_alone(self, words: Sequence[int]) -> list[NDArray]:
         """Return log p of each sentence's word at the step just taken, for contexts h_j.
@@ -291,11 +291,10 @@ class NativeSteps(Steps):
         self._alpha_before, self._alpha = self._alpha, array("f", bytes(4 * count * search.source))
         search.alpha_before, search.alpha = _at(self._alpha_before), _at(self._alpha)
         search.width, search.is_first = count // search.sentences, not rows.words
-        self._words = rows.words
-        if rows.words:
-            _check_words(rows.words, self._network.words)
-            self._given = array("i", rows.words), array("i", rows.parents)
-            search.previous, search.parents = map(_at, self._given)
+        words, parents = rows.words or [0] * count, rows.parents or range(count)
+        _check_words(words, self._network.words)
+        self._given = array("i", words), array("i", parents)
+        search.previous, search.parents = map(_at, self._given)
 
     def _find(self, candidates: int) -> list[array]:
         """Return room for values, words and hypotheses."""

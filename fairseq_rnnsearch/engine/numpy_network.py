@@ -86,11 +86,10 @@ class NumpySteps(DenseSteps):
         log_p = self._read_out(self._rest + _context(self._alpha, self._readout_notes), temperature)
         return log_p, self._alpha.astype(np.float32) if self._network.has_alignment else None
 
-    def reread(
-        self, weights: NDArray, sentences: Sequence[int], words: Sequence[int]
-    ) -> list[float]:
+    def reread(self, weights: NDArray, words: Sequence[int]) -> NDArray:
         """See `NativeSteps.reread`."""
-        own = list(sentences)
+        sentences, k, _ = weights.shape
+        own, weights = np.repeat(np.arange(sentences), k), weights.reshape(sentences * k, -1)
         before = None if self._alpha_before is None else self._alpha_before[own]
         rest, _, _ = self._step(
             self._words and [self._words[i] for i in own],
@@ -98,7 +97,7 @@ class NumpySteps(DenseSteps):
             alpha=weights,
         )
         log_p = self._read_out(rest + _context(weights, self._readout_notes[own]))
-        return log_p[np.arange(len(own)), list(words)].tolist()
+        return log_p[np.arange(len(own)), np.repeat(words, k)].reshape(sentences, k)
 
     def each_alone(self, words: Sequence[int]) -> list[NDArray]:
         """See `NativeSteps.each_alone`."""

@@ -122,39 +122,27 @@ class Decoder(RunByBackend):
         self,
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
-        posterior: bool = False,
         **_: object,
     ) -> tuple[Tensor, dict]:
         """Return logits ``(batch, target, words)`` and ``{"attn": [weights]}``, or None there."""
-        t, alpha = self.features(prev_output_tokens, encoder_out, posterior)
+        t, alpha = self.features(prev_output_tokens, encoder_out)
         return self.output_layer(t), {"attn": None if alpha is None else [alpha]}
 
     @in_compute_dtype
     def features(
-        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, posterior: bool = False
+        self, prev_output_tokens: Tensor, encoder_out: EncoderOut
     ) -> tuple[Tensor, Tensor | None]:
         """Read the words before each position, ``(batch, target)``.
-
-        With ``posterior``, the weights are those of ``forced_scoring.posterior``.
 
         Returns:
             t_i, ``(batch, target, l)``, and weights, ``(batch, target, source)``, or None.
         """
         leading = _leading_padding(prev_output_tokens, self.dictionary.pad())
         words = _roll_rows(prev_output_tokens, -leading)
-        source = encoder_out.by_row()
-        if posterior:
-            t, alpha = forced_scoring.posterior(self, words, source, self._words_after(words))
-        else:
-            t, alpha = self.teacher_forced(words, source)
+        t, alpha = self.teacher_forced(words, encoder_out.by_row())
         t = _roll_rows(t, leading)
         # fairseq's criterion with alignment views them as a matrix
         return t, None if alpha is None else _roll_rows(alpha, leading).contiguous()
-
-    def _words_after(self, previous: Tensor) -> Tensor:
-        """Return the word at each position, which is the next one's previous word."""
-        words = nn.functional.pad(previous[:, 1:], (0, 1), value=self.dictionary.eos())
-        return words.masked_fill(words.eq(self.dictionary.pad()), self.dictionary.eos())
 
     @in_compute_dtype
     def cost(
@@ -179,15 +167,16 @@ class Decoder(RunByBackend):
         return *self.output_cost(t.flatten(0, 1), words, label_smoothing, present), alpha
 
     @in_compute_dtype
-    def leave_one_out(
+    def reread(
         self,
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut,
         target: Tensor,
-    ) -> Tensor | None:
-        """See ``forced_scoring.leave_one_out``; target words are padded on the right."""
+        alternatives: forced_scoring.Alternatives | None,
+    ) -> Tensor:
+        """See ``forced_scoring.reread``; target words are padded on the right."""
         source = encoder_out.by_row()
-        return forced_scoring.leave_one_out(self, prev_output_tokens, source, target)
+        return forced_scoring.reread(self, prev_output_tokens, source, target, alternatives)
 
     @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:
@@ -231,14 +220,9 @@ class Decoder(RunByBackend):
             t_i, ``(batch, target, l)``, for ``output``; alignment weights,
             ``(batch, target, source)``, or None for RNNencdec.
         """
-        positions = self.positions(previous, source)
-        return self.read_out(positions), positions.alignment
-
-    def read_out(self, positions: Positions) -> Tensor:
-        """Return t_i, ``(batch, target, l)``."""
-        states, word_inputs, contexts, _ = positions
-        t = self.readout.given_word_inputs(states, word_inputs, contexts)
-        return self.readout_dropout(t).transpose(0, 1)
+        *read, alignment = self.positions(previous, source)
+        t = self.readout_dropout(self.readout.given_word_inputs(*read))
+        return t.transpose(0, 1), alignment
 
     def positions(self, previous: Tensor, source: EncodedSource) -> Positions:
         """Run the recurrence over given words; arguments as for ``teacher_forced``."""

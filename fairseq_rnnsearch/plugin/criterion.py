@@ -16,7 +16,7 @@ from fairseq.logging import metrics
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.checks import excludes, in_range
-from fairseq_rnnsearch.decoding.search.scorer import soft_alignment
+from fairseq_rnnsearch.decoding.decode import soft_alignment
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.rdrop import rdrop_cost, twice

@@ -33,22 +33,18 @@ class RNNSearchDecoder(Decoder, FairseqIncrementalDecoder):
         encoder_out: EncoderOut | None = None,
         incremental_state: dict | None = None,
         features_only: bool = False,
-        posterior: bool = False,
         **_: object,
     ) -> tuple[Tensor, dict]:
         """Score the words after ``prev_output_tokens``, ``(batch, target)``.
 
         With an incremental state, only the last column is new, and only the last position is
-        returned. With ``posterior``, the weights are posterior ones, see
-        ``network.forced_scoring.posterior``.
+        returned.
 
         Returns:
             logits ``(batch, target, words)`` and ``{"attn": [weights]}`` with weights
             ``(batch, target, source)``; ``{"attn": None}`` for RNNencdec.
         """
-        x, extra = self.extract_features(
-            prev_output_tokens, encoder_out, incremental_state, posterior=posterior
-        )
+        x, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
         return (x if features_only else self.output_layer(x)), extra
 
     def extract_features(
@@ -56,7 +52,6 @@ class RNNSearchDecoder(Decoder, FairseqIncrementalDecoder):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut | None = None,
         incremental_state: dict | None = None,
-        posterior: bool = False,
         **_: object,
     ) -> tuple[Tensor, dict]:
         """Like ``forward``, but return t_i, ``(batch, target, l)``, instead of logits."""
@@ -69,7 +64,7 @@ class RNNSearchDecoder(Decoder, FairseqIncrementalDecoder):
             # a copy, because fairseq averages an ensemble's weights in place
             t, alpha = t.unsqueeze(1), None if alpha is None else alpha.unsqueeze(1).clone()
         else:
-            t, alpha = self.features(prev_output_tokens, encoder_out, posterior)
+            t, alpha = self.features(prev_output_tokens, encoder_out)
         return t, {"attn": None if alpha is None else [alpha]}
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
