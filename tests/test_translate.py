@@ -124,6 +124,7 @@ def test_pictures_name_unknown_words_and_leave_blank_lines_out(work, tmp_path):
     assert json.loads(lines[0])["source"] == ["red", "<unk:zebra>", "</s>"]
     assert len(lines) == len((tmp_path / "alignments.pharaoh").read_text().splitlines()) == 3
     assert "1 of 3 English words is unknown: zebra" in finished.err
+    assert ", line 1: unknown words (1)" in finished.err
 
 
 def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
