@@ -250,6 +250,9 @@ def test_the_living_page_translates(browser, model, tmp_path):
 def test_the_living_page_goes_through_a_step(browser, model, tmp_path):
     write_living_page(tmp_path / "living.html", [model], weights="float32", examples=[TEXT])
     page = Living(browser, tmp_path / "living.html").open()
+    for _ in range(6):  # the steps of the tour, or the button would not be there
+        page.one("#tour-next").click()
+    assert not page.one("#tour").is_displayed()
     found = searched(model, TEXT, 5)[0]
     row = found["attention"].T.numpy()[1].copy()
     start, word = int(row.argmax()), page.texts(".chip")[0]
@@ -278,6 +281,12 @@ def test_the_living_page_goes_through_a_step(browser, model, tmp_path):
     next(one for one in page.all(".view button") if one.text == "What mattered").click()
     assert eventually(lambda: page.all(".view.signed"))
     expected = model.translate(TEXT, beam=5, attribution=True).mattered
+    assert f"{np.abs(expected).max():.2f} how far" in page.one(".legend").text
+    cancelled = page.run(
+        "const mattered = rnnsearch.mattered('a', Array(99).fill('</s>'));"
+        " ask('cancel'); return mattered"
+    )
+    assert cancelled is None
     place = np.unravel_index(np.abs(expected).argmax(), expected.shape)
     assert page.number_at(*place) == pytest.approx(expected[place], abs=6e-4)
 
@@ -285,11 +294,25 @@ def test_the_living_page_goes_through_a_step(browser, model, tmp_path):
     page.all(".choices button")[-1].click()
     assert eventually(lambda: page.all(".equation"))
     assert page.one("#glass-name").text.startswith("RNNsearch, step 3 of 6")
-    assert len(page.all(".likeliest li")) == 10
+    assert len(page.all(".likeliest li")) == 6 + 10  # source words, and likeliest words
     page.one("#after").click()
     assert eventually(lambda: "step 4 of 6" in page.one("#glass-name").text)
     page.one("#close").click()
     assert eventually(lambda: not page.one("#glass").is_displayed()) and page.is_sound()
+
+
+def test_an_address_restores_what_is_shown_in_a_frame_without_rights(browser, model, tmp_path):
+    write_living_page(tmp_path / "living.html", [model], other_direction="back.html")
+    src = "living.html#text=bird&beam=3&step=0.1&show=mattered,beam"
+    (tmp_path / "frame.html").write_text(f'<iframe sandbox="allow-scripts" src="{src}"></iframe>')
+    page = Page(browser, tmp_path / "frame.html").open()
+    browser.switch_to.frame(page.one("iframe"))
+    assert eventually(lambda: page.all(".view.signed") and page.all(".equation"))
+    assert page.texts("#beam-value") == ["3"] and page.all(".tree text.best")
+    assert not page.one("#tour").is_displayed() and page.is_sound()
+    back = page.run("at('back').onclick = () => false; at('back').click(); return at('back').hash")
+    assert back == f"#text={page.one('.translation').text.replace(' ', '+')}"
+    browser.switch_to.default_content()
 
 
 def test_the_living_page_goes_through_a_training(browser, model, tmp_path):
@@ -305,6 +328,7 @@ def test_the_living_page_goes_through_a_training(browser, model, tmp_path):
     page.one("#moment").send_keys(page.keys.HOME)
     page.shows(searched(early, TEXT, 5)[0], early)
     assert page.one(".model h2").text == page.one("#moment-name").text == "update 10"
+    assert page.one("#moment").get_attribute("aria-valuetext") == "update 10"
     page.all(".chip")[1].click()
     page.all(".choices button")[-1].click()
     assert eventually(lambda: "update 10, step 2" in page.one("#glass-name").text)

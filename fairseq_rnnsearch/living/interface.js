@@ -209,9 +209,9 @@ at("link").addEventListener("click", async () => {
   if (shownSentence) named.set("sentence", shownSentence + 1);
   if (at("moment")) named.set("moment", views[0].number + 1);
   if (glass.view) named.set("step", `${views.indexOf(glass.view)}.${glass.step + 1}`);
-  const shown = [[views.some((view) => view.isMattering), "mattered"],
-    [views.some((view) => view.beam.open), "beam"]];
-  named.set("show", shown.filter(([isShown]) => isShown).map(([, name]) => name));
+  const shown = [...views.some((view) => view.isMattering) ? ["mattered"] : [],
+    ...views.some((view) => view.beam.open) ? ["beam"] : []];
+  if (shown.length) named.set("show", shown);
   history.replaceState(null, "", `#${named}`);
   try {
     await navigator.clipboard.writeText(location.href);
