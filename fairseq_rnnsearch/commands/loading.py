@@ -14,10 +14,10 @@ heatmap.
 """
 
 import contextlib
+import functools
 import logging
 import warnings
 from collections.abc import Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,7 @@ from fairseq_rnnsearch.decoding.length_limit import largest
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import LoadedModels, ModelFolder, read_folder
+from fairseq_rnnsearch.models.quality import validation_of, warning_of
 from fairseq_rnnsearch.text.compatibility import check, describe
 from fairseq_rnnsearch.text.plain_text import PlainText
 from fairseq_rnnsearch.text.tokenizers import Tokenizer
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     import torch
 
     from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
+
+logger = logging.getLogger(__name__)
 
 
 def load(
@@ -99,6 +102,7 @@ def load(
             largest(*limits),
             validation=first.config.validation,
         )
+        validations = [folder.config.validation for folder in folders]
         networks = _as_networks(folders, trained, device, compute_dtype)
     elif compute_dtype == "int8":
         raise UserError("compute_dtype int8: only for a folder of rnnsearch-export --weights int8")
@@ -107,7 +111,12 @@ def load(
             with _quiet_import():
                 from fairseq_rnnsearch.models.trained_models import read_models
             trained = read_models(names, changes, device, compute_dtype, user_dir, texts)
+        validations = [validation_of(path) for path in found]
+        trained = trained._replace(validation=validations[0])
         networks = _as_modules(trained)
+    for name, validation in zip(names, validations, strict=True):
+        if warning := warning_of(validation):
+            _warn_once(f"{name}: {warning}")
     return Translator(
         networks,
         *trained.dictionaries,
@@ -116,6 +125,11 @@ def load(
         name=":".join(names),
         validation=trained.validation,
     )
+
+
+@functools.cache
+def _warn_once(message: str) -> None:
+    logger.warning(message)
 
 
 @contextlib.contextmanager
@@ -167,7 +181,7 @@ def _as_networks(
     compute_dtype: LoadedDtype | None,
 ) -> "EngineNetworks | TorchNetworks":
     """Return the models of folders: in the engine, or as modules of torch."""
-    as_modules = partial(_folders_as_modules, folders, trained, device, compute_dtype)
+    as_modules = functools.partial(_folders_as_modules, folders, trained, device, compute_dtype)
     if str(device) == "cpu" and compute_dtype != "tf32":
         networks = [network_of(one.parameters, compute_dtype or "float32") for one in folders]
         return EngineNetworks(networks, as_modules)

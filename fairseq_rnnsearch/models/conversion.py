@@ -11,6 +11,7 @@ from omegaconf import DictConfig
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.models.folder import ModelConfig, read_folder, write_folder
+from fairseq_rnnsearch.models.quality import validation_of
 from fairseq_rnnsearch.models.trained_models import read_models
 from fairseq_rnnsearch.network import ModelOptions, TranslationModel, networks_of
 from fairseq_rnnsearch.network.translation_model import custom_module
@@ -58,6 +59,7 @@ def to_folder(
             trained.length_limit,
             licence,
             examples,
+            validation=validation_of(found),
         )
     for language in config.languages:
         PlainText.of(folder, language)  # refuses what no reader of the new folder could use

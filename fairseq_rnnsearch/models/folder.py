@@ -194,6 +194,8 @@ def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) ->
 
 def _card(model: "TranslationModel", config: ModelConfig, weights: str) -> str:
     numbers = sum(parameter.numel() for parameter in model.parameters())
+    sizes = config.options
+    kind = "RNNencdec" if sizes["fixed_context"] else "RNNsearch"
     options = "\n".join(f"| `{name}` | {value} |" for name, value in config.options.items())
     source, target = config.languages
     return f"""---
@@ -204,12 +206,13 @@ library_name: fairseq_rnnsearch
 pipeline_tag: translation
 ---
 
-# {config.architecture}, {source} to {target}
+# {kind} with {sizes["decoder_hidden_size"]} hidden units, {source} to {target}
 
 The model of "Neural Machine Translation by Jointly Learning to Align and Translate" (Bahdanau, Cho
-and Bengio, ICLR 2015), {numbers:,} parameters, stored in {weights}. Nobody has written yet what it
-was trained on, how well it translates and what it is not good for: `rnnsearch-export --card FILE`
-takes such a text.
+and Bengio, ICLR 2015) with embeddings of {sizes["encoder_embed_dim"]} and
+{sizes["maxout_size"]} maxout units: {numbers:,} parameters, stored in {weights}. Nobody has written
+yet what it was trained on, how well it translates and what it is not good for: `rnnsearch-export
+--card FILE` takes such a text.
 
 ```python
 from fairseq_rnnsearch import load

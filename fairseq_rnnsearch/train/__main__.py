@@ -11,8 +11,9 @@ says what would be done, and how much time, disk and memory it takes.
 The size of the model, the subwords and the training follow from the number of pairs: the defaults
 below are for 100,000, and the manual's page train.md has a table. Each can be set instead.
 Text without spaces between words, such as Chinese, Japanese and Thai, needs --tokenizer character.
-If it is interrupted, start the same command again. Afterwards rnnsearch-translate, rnnsearch-align
-and rnnsearch-export take the folder.
+If it is interrupted, start the same command again, or with --finish to end the training with what
+it has. --dry-run then says what is left. Afterwards rnnsearch-translate, rnnsearch-align and
+rnnsearch-export take the folder.
 """
 
 import argparse
@@ -25,13 +26,15 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_rnnsearch.command_line import parser_of, program
-from fairseq_rnnsearch.errors import UsageError
+from fairseq_rnnsearch.errors import UsageError, option_of
+from fairseq_rnnsearch.models.quality import saved_updates
 from fairseq_rnnsearch.text import checksums
 from fairseq_rnnsearch.text.corpus import check_parallel, checked_lines, is_language
 from fairseq_rnnsearch.text.lengths import warning_of
 from fairseq_rnnsearch.train import progress
 from fairseq_rnnsearch.train.pairs import PARTS, Parts, read_parts, write_parts
 from fairseq_rnnsearch.train.settings import (
+    FIELDS,
     OF_SIDES,
     Settings,
     add_options,
@@ -89,20 +92,30 @@ def main(
         settings = for_corpus(given, parts.pairs)
     if parts:
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
-        for line in progress.plan(work.folder, settings, parts.texts, *sizes):
+        done = saved_updates(work.folder)
+        for line in progress.plan(work.folder, settings, parts.texts, *sizes, done):
             log(line)
         if settings.longest:
             log(progress.too_long(settings, parts.splits["train"]))
-    remembered = _remembered(settings, languages)
-    remembered["digest of the text"] = _digest(parts, options, languages)
+    text = {"digest of the text": _digest(parts, options, languages)}
     if parts:  # the digest does not tell where train, valid and test begin
         sizes = (str(len(parts.splits[part])) for part in PARTS)
-        remembered[f"pairs of {', '.join(PARTS)}"] = " ".join(sizes)
-    work.check(remembered)
+        text[f"pairs of {', '.join(PARTS)}"] = " ".join(sizes)
+    remembered = _remembered(settings, languages) | text
+    # what was typed comes first: from it, or from the text, other settings follow
+    names = {variable(name, languages): option_of(name) for name in FIELDS}
+    first = [variable(name, languages) for name in given if variable(name, languages) in remembered]
+    ordered = {name: remembered[name] for name in first} | text | remembered
+    work.check(ordered, names if environment is None else None)
     corpus = (options.corpus or work.folder / "corpus").absolute()
     training = Training(work, settings, languages, corpus, options.user_dir.absolute())
     training.models()  # those of an ensemble are there
+    if options.finish and not saved_updates(work.folder):
+        raise UsageError(f"--finish: {work.folder} has no training with a checkpoint")
     if options.dry_run:
+        if work.has_begun:
+            left = [step.name for step in _steps(training, options) if not work.is_done(step)]
+            log(f"left to do: {', '.join(left) or 'nothing'}")
         log("nothing was done (--dry-run)")
         return
     with work.locked():
@@ -117,12 +130,10 @@ def main(
 
 def _go_on(training: Training, options: argparse.Namespace) -> None:
     """Do all steps that follow the corpus, or those up to ``--stop-after``."""
-    stages = (training.prepare_text, training.train, training.translate)
-    for name, steps in zip(_STAGES, stages, strict=True):
-        for step in steps():
-            training.work.do(step)
-        if name == options.stop_after:
-            return
+    for step in _steps(training, options):
+        training.work.do(step)
+    if options.stop_after:
+        return
     training.work.link("checkpoint_best.pt", training.trained)  # load() of the folder takes it
     training.work.link("translations", training.translations)
     training.report()
@@ -132,6 +143,13 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
     title = options.title or f"{training.settings.model}, {' to '.join(training.languages)}"
     training.work.do(training.make_page(title, options.licence))
     print(f"a page that translates, for any browser: {training.page}")
+
+
+def _steps(training: Training, options: argparse.Namespace) -> list[Step]:
+    """Return the steps from the corpus to the translations, or those up to ``--stop-after``."""
+    stages = training.prepare_text(), training.train(options.finish), training.translate()
+    last = _STAGES.index(options.stop_after) if options.stop_after else len(stages)
+    return list(itertools.chain.from_iterable(stages[: last + 1]))
 
 
 def _languages(options: argparse.Namespace) -> tuple[str, str]:
@@ -208,6 +226,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--dry-run", action="store_true", help="check everything, say what it takes, and stop"
     )
+    parser.add_argument(
+        "--finish", action="store_true",
+        help="end a training that has begun: translate with the checkpoints that it has",
+    )  # fmt: skip
     parser.add_argument("--stop-after", choices=_STAGES, help="stop after this stage")
     parser.add_argument("--title", default="", help="title of the page that translates")
     parser.add_argument(

@@ -27,6 +27,8 @@ FLOPS = 60e9  # a second of one core, with validations
 SEARCH_FLOPS = 15e9
 SECONDS_OF_UPDATE = 0.05  # besides its multiplications
 SECONDS_TO_START = 60  # of all programs together
+SECONDS_OF_MERGE = 0.0016  # to learn it
+SECONDS_OF_WORD = 6e-5  # to split it into subwords and to binarise them, once for each copy
 PROGRAM_BYTES = 0.5e9  # torch and fairseq, in memory
 
 _REPORT = re.compile(
@@ -114,13 +116,20 @@ def memory_of_machine() -> int:
 
 
 def plan(
-    work: Path, settings: Settings, texts: Sequence[Text], pairs: int, train: int, test: int
+    work: Path,
+    settings: Settings,
+    texts: Sequence[Text],
+    pairs: int,
+    train: int,
+    test: int,
+    done: int = 0,
 ) -> Iterator[str]:
     """Describe the model, and the time, disk and memory that its training takes.
 
     Args:
         work: the work folder.
         pairs, train, test: how many there are, in all and in two of the parts.
+        done: updates that were made before.
     """
     s, tokens, types = settings, [], []
     sizes, has_merges = [s.embedding, s.hidden, s.attention, s.maxout], s.vocabulary == "bpe"
@@ -147,7 +156,8 @@ def plan(
     source, target = flops_of_pair(sizes, lengths, types)
     update = 3 * s.batch_size * (source + target) / FLOPS + SECONDS_OF_UPDATE
     again = s.updates - s.bpe_dropout_epochs * train // s.batch_size  # with R-Drop, read twice
-    updates = s.updates + (max(again, 0) if s.rdrop else 0)
+    left = max(s.updates - done, 0)
+    updates = left + (min(max(again, 0), left) if s.rdrop else 0)
     search = test * (source + s.beam * target) / SEARCH_FLOPS
     parameters = parameters_of(sizes, types)
     # A checkpoint has the parameters and two averages of Adam's; text is kept in five forms.
@@ -155,10 +165,15 @@ def plan(
     widest = s.batch_size * 100 * 60 * s.hidden
     memory = PROGRAM_BYTES + 32 * parameters + 4 * widest + 200 * train
     free = free_at(work.absolute())
-    seconds = SECONDS_TO_START + updates * update + search
+    words = sum(text.words for text in texts)
+    copies = s.bpe_copies + 1 if s.bpe_dropout else 1
+    prepare = 0 if done else has_merges * s.bpe_merges * SECONDS_OF_MERGE
+    prepare += 0 if done else copies * words * SECONDS_OF_WORD
+    seconds = SECONDS_TO_START + prepare + updates * update + search
+    what = f"the {left} updates that are left and the translation" if done else "all steps"
     yield (
-        f"about {parameters / 1e6:.1f} million parameters; training and translating take about"
-        f" {duration(seconds)} on one core and {gigabytes(memory)} of memory"
+        f"about {parameters / 1e6:.1f} million parameters; {what} take about {duration(seconds)} on"
+        f" one core and {gigabytes(memory)} of memory"
     )
     yield f"{work} takes {gigabytes(disk)} of disk, where {gigabytes(free)} are free"
     if disk > free:

@@ -1,6 +1,7 @@
 """The steps from a parallel corpus to a trained model, its translations and a page."""
 
 import itertools
+import re
 import shlex
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
+from fairseq_rnnsearch.models import quality
 from fairseq_rnnsearch.text.checksums import digest
 from fairseq_rnnsearch.train.pairs import PARTS
 from fairseq_rnnsearch.train.progress import Progress
@@ -21,15 +23,24 @@ from fairseq_rnnsearch.train.subwords import make_subwords
 _FAIRSEQ = (
     "import sys; from fairseq_cli.{0} import cli_main; sys.argv[0] = 'fairseq-{0}'; cli_main()"
 )
-# fairseq-preprocess, once for the options between two semicolons: its start takes seconds
+# fairseq-preprocess, once for the options between two semicolons, as its start takes seconds; the
+# first makes the dictionaries of all others, which then run beside each other
 _PREPROCESS = """\
 import itertools, sys
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from fairseq_cli import preprocess
-for is_between, options in itertools.groupby(sys.argv[1:], ";".__eq__):
-    if not is_between:
-        sys.argv = ["fairseq-preprocess", *options]
-        preprocess.cli_main()
-        preprocess.logger.handlers.clear()  # each folder has its own log
+from fairseq_rnnsearch.train.steps import end_at_once
+def run(options):
+    sys.argv = ["fairseq-preprocess", *options]
+    preprocess.cli_main()
+    preprocess.logger.handlers.clear()  # each folder has its own log
+first, *others = [
+    list(options) for between, options in itertools.groupby(sys.argv[1:], ";".__eq__) if not between
+]
+run(first)
+with ProcessPoolExecutor(mp_context=get_context("fork"), initializer=end_at_once) as pool:
+    list(pool.map(run, others))
 """
 _AVERAGE = """\
 import sys
@@ -110,13 +121,19 @@ class Training:
             steps.append(Step("make subwords", self._make_subwords, self.work.folder / "subwords"))
         return [*steps, Step("binarise it", self._binarise, self.data)]
 
-    def train(self) -> list[Step]:
-        """Return the steps of the training: one or, for R-Drop after BPE-dropout, two."""
+    def train(self, finish: bool = False) -> list[Step]:
+        """Return the steps of the training: one or, for R-Drop after BPE-dropout, two.
+
+        Args:
+            finish: end it with the checkpoints that are there.
+        """
         s, steps = self.settings, []
         if s.rdrop and s.bpe_dropout_epochs:
             first = partial(self._train, epochs=s.bpe_dropout_epochs)
             steps.append(Step("train with BPE-dropout", first))
         steps.append(Step("train", partial(self._train, rdrop=s.rdrop)))
+        if finish:
+            steps = [step._replace(make=self._finish) for step in steps]
         if s.checkpoint == "average":
             steps.append(Step(f"average {s.average} checkpoints", self._average, self.trained))
         return steps
@@ -162,12 +179,12 @@ class Training:
             return
         copies = [
             [
-                *("--workers", 2, *self._dictionaries(out), "--destdir", _copy_in(out, copy)),
+                *(*self._dictionaries(out), "--destdir", _copy_in(out, copy)),
                 *("--trainpref", text / f"train-{copy}", *(held_out if copy == 1 else ())),
             ]
             for copy in range(s.bpe_copies + 1)
         ]
-        self._preprocess("preprocess", ["--dict-only", *whole], *copies)
+        self._preprocess("preprocess", ["--dict-only", "--workers", 2, *whole], *copies)
 
     def _keep_words(self, out: Path) -> None:
         """Keep also the words that the dictionary lacks, because ``--replace-unk`` needs them."""
@@ -243,8 +260,17 @@ class Training:
         options = for_settings(s, self.folders(), self.work.folder / "checkpoints", epochs, rdrop)
         self._fairseq("train", *options, show=progress.show)
 
+    def _finish(self) -> None:
+        """End the training, which may have had no validation yet."""
+        best = self.work.folder / "checkpoints/checkpoint_best.pt"
+        if not best.exists():
+            best.symlink_to("checkpoint_last.pt")
+        if (updates := quality.saved_updates(self.work.folder)) < self.settings.updates:
+            quality.keep(self.work.folder, {"updates": updates, "planned": self.settings.updates})
+
     def _average(self, out: Path) -> None:
-        best = sorted(self.work.folder.glob("checkpoints/checkpoint.best_*.pt"))
+        folder = self.work.folder / "checkpoints"
+        best = sorted(folder.glob("checkpoint.best_*.pt")) or [folder / "checkpoint_best.pt"]
         self.work.run("average", ["-c", _AVERAGE, out, *best])
 
     # --- translation ------------------------------------------------------------------------------
@@ -318,7 +344,11 @@ class Training:
         else:
             print("cased, detokenised:")
         metrics = ("bleu", "chrf", "--tokenize", s.bleu_tokenizer) if has_bleu else ("chrf",)
-        self._score("text", corpus[1], "--metrics", *metrics)
+        scores = self._score("text", corpus[1], "--metrics", *metrics)
+        if not s.ensemble:
+            generated = self.translations / f"generate-{s.evaluate}.txt"
+            tenth = quality.tenth_of_scores(_lines(generated))
+            quality.keep(self.work.folder, scores | {"token_score_10": tenth})
         if s.model == "rnnsearch":
             print(f"alignments: {self.translations}/alignments/index.html")
         emerging = self.work.folder / "checkpoints/heatmaps/emerging.gif"
@@ -328,8 +358,8 @@ class Training:
         command = [sys.executable, "-m", "fairseq_rnnsearch.commands.translate"]
         print(" ", shlex.join([*command, str(self.work.folder)]))
 
-    def _score(self, name: str, reference: Path, *options: str) -> None:
-        """Print scores with their signatures."""
+    def _score(self, name: str, reference: Path, *options: str) -> dict[str, float]:
+        """Print scores with their signatures, and return them by their names."""
         hypothesis = self.translations / f"{name}.{self.languages[1]}"
         command = [sys.executable, "-P", "-m", "sacrebleu", reference, "--input", hypothesis]
         scored = subprocess.run(
@@ -338,6 +368,8 @@ class Training:
         )  # fmt: skip
         for line in scored.stdout.splitlines():
             print(f"  {line.strip()}")
+        found = re.findall(r"^ *(\w+)\|.* = ([\d.]+)", scored.stdout, re.MULTILINE)
+        return {metric: float(score) for metric, score in found}
 
     def _write_page(self, title: str, licence: str, out: Path) -> None:
         part, source = self.settings.evaluate, self.languages[0]

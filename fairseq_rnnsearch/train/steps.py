@@ -79,13 +79,20 @@ class Work:
             remove_unfinished(self.folder)
             yield
 
-    def check(self, settings: Mapping[str, str]) -> None:
+    @property
+    def has_begun(self) -> bool:
+        return self._settings.exists()
+
+    def check(self, settings: Mapping[str, str], shown: Mapping[str, str] | None = None) -> None:
         """Check that no other settings are remembered; an older version remembered fewer.
+
+        Args:
+            shown: the options, by the names of their settings, for the message.
 
         Raises:
             UserError: the folder was made with others.
         """
-        if not self._settings.exists():
+        if not self.has_begun:
             return
         known = dict(
             line.partition("=")[::2]
@@ -93,21 +100,25 @@ class Work:
         )
         for name, value in settings.items():
             if known.get(name, value) != value:
+                now = f"{shown.get(name, name)} {value}" if shown else f"{name}={value}"
                 raise UserError(
-                    f"{self.folder} was made with other settings, now {name}={value} instead of"
+                    f"{self.folder} was made with other settings, now {now} instead of"
                     f" {known[name] or 'nothing'}: name another folder, or remove that one"
                 )
 
     def remember(self, settings: Mapping[str, str]) -> None:
         """Write settings that cannot be changed in this folder, once."""
-        if not self._settings.exists():
+        if not self.has_begun:
             lines = (f"{name}={value}\n" for name, value in settings.items())
             write_text(self._settings, "".join(lines))
 
+    def is_done(self, step: Step) -> bool:
+        has_output = step.output is None or step.output.exists()
+        return has_output and (self._done / step.name).exists()
+
     def do(self, step: Step) -> None:
         """Do a step, unless it was done before."""
-        stamp = self._done / step.name
-        if stamp.exists() and (step.output is None or step.output.exists()):
+        if self.is_done(step):
             log(f"{step.name}: done before")
             return
         log(step.name)
@@ -118,7 +129,7 @@ class Work:
             else:
                 with replacing(step.output, may_be_folder=True, durable=True) as unfinished:
                     step.make(unfinished)
-            stamp.touch()
+            (self._done / step.name).touch()
         except KeyboardInterrupt as interrupted:
             log(f'step "{step.name}" is unfinished; run again to go on')
             sys.exit(128 + (*interrupted.args, signal.SIGINT)[0])
@@ -175,6 +186,13 @@ class Work:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             print(*map(as_text, lines[-_SHOWN:]), sep="\n", file=sys.stderr)
             raise UserError(f"{name} failed with status {status}; the end of {path} is above")
+
+
+def end_at_once() -> None:
+    """Let signals, and the end of the parent, end this process of a pool without a word."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
+    _end_with_this_process()
 
 
 def _end_with_this_process() -> None:

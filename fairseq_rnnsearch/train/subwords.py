@@ -3,11 +3,13 @@
 import random
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import compress, product
 from pathlib import Path
 
 from fairseq_rnnsearch.train.pairs import PARTS
 from fairseq_rnnsearch.train.settings import Settings
+from fairseq_rnnsearch.train.steps import end_at_once
 
 
 def make_subwords(
@@ -34,21 +36,23 @@ def make_subwords(
         for language in shared:
             (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
     print("  merges learned", flush=True)
-    for language in languages:
-        codes = out / f"codes.{language}" if language in with_codes else None
-        for part in PARTS:
-            _segment(tokens / f"{part}.{language}", out / f"{part}.{language}", codes)
-        if not s.bpe_dropout:
-            continue
-        train, whole = out / f"train.{language}", out / f"train-0.{language}"
-        train.rename(whole)  # no merge is left out
-        copies = [out / f"train-{copy}.{language}" for copy in range(1, s.bpe_copies + 1)]
-        for copy, path in enumerate(copies, start=1):
-            _segment(tokens / train.name, path, codes, s.bpe_dropout, seed=copy)
-            print(f"  {copy} of {s.bpe_copies} copies in {language}", flush=True)
-        with train.open("wb") as file:
-            for path in (whole, *copies):
-                file.write(path.read_bytes())
+    copies = range(s.bpe_copies + 1 if s.bpe_dropout else 0)  # in the first no merge is left out
+    parts = [*PARTS[1:], *(f"train-{copy}" for copy in copies)] if copies else PARTS
+    texts = [
+        (
+            *(tokens / f"{part.partition('-')[0]}.{language}", out / f"{part}.{language}"),
+            out / f"codes.{language}" if language in with_codes else None,
+            s.bpe_dropout,
+            int(part.partition("-")[2] or 0),
+        )
+        for language, part in product(languages, parts)
+    ]
+    with ProcessPoolExecutor(initializer=end_at_once) as pool:  # a process for each core
+        list(pool.map(_segment, *zip(*texts, strict=True)))
+    for language in languages if copies else ():
+        with (out / f"train.{language}").open("wb") as file:
+            for copy in copies:
+                file.write((out / f"train-{copy}.{language}").read_bytes())
     if s.bpe_dropout and s.longest:
         _leave_out_long(out, languages, s)
     described = settings_of(tokens)
@@ -73,17 +77,19 @@ def _leave_out_long(out: Path, languages: Sequence[str], s: Settings) -> None:
         path.write_bytes(b"".join(compress(lines, kept)))
 
 
-def _segment(
-    text: Path, out: Path, codes: Path | None, dropout: float = 0.0, seed: int = 0
-) -> None:
-    """Split the words of a text into subwords, or copy it where it has no codes."""
+def _segment(text: Path, out: Path, codes: Path | None, dropout: float, seed: int) -> None:
+    """Split the words of a text into subwords, or copy it where it has no codes.
+
+    Args:
+        seed: of BPE-dropout; 0: no merge is left out.
+    """
     if codes is None:
         shutil.copyfile(text, out)
         return
     from fairseq_rnnsearch.text.plain_text import segmenter
 
     random.seed(seed)  # which subword-nmt draws from
-    pieces = segmenter(codes, dropout)
+    pieces = segmenter(codes, dropout if seed else 0)
     with (
         text.open(encoding="utf-8", newline="\n") as lines,
         out.open("w", encoding="utf-8", newline="\n") as file,
