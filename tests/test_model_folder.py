@@ -56,6 +56,7 @@ def written(folder, weights="float32", **options):
         LengthLimit(3.0, 10),
         "some licence",
         ("a b", "c"),
+        {"BLEU": 8.0},
     )
     dictionaries = model.encoder.dictionary, model.decoder.dictionary
     write_folder(folder, model, facts, dictionaries, folder.parent, weights=weights)
@@ -91,7 +92,7 @@ def test_removed_options_are_dropped_or_refused(tmp_path):
 @pytest.mark.parametrize("left_pad_source", [False, True])
 def test_a_folder_and_its_checkpoint_are_exported_as_the_same_folder(tmp_path, left_pad_source):
     model, facts, dictionaries = written(tmp_path / "other")
-    facts = facts._replace(left_pad_source=left_pad_source)
+    facts = facts._replace(left_pad_source=left_pad_source, validation={})
     write_folder(tmp_path / "model", model, facts, dictionaries, tmp_path)
     to_checkpoint(str(tmp_path / "model"), tmp_path / "model.pt")
     to_folder(str(tmp_path / "model"), None, tmp_path / "copy")
@@ -245,6 +246,15 @@ def test_a_changed_file_is_seen_by_its_digest(name, tmp_path):
     (folder / name).write_bytes(content)
     with pytest.raises(UserError, match=rf"{name}.*(rnnsearch-export wrote it|cannot be read)"):
         load(folder)
+
+
+def test_a_poor_model_says_so_once_and_its_card_has_its_size(tmp_path, caplog):
+    written(tmp_path / "model")
+    for _ in range(2):
+        load(tmp_path / "model")
+    assert sum("8.0 BLEU" in record.getMessage() for record in caplog.records) == 1
+    card = (tmp_path / "model/README.md").read_text()
+    assert f"with {SIZES['decoder_hidden_size']} hidden units" in card and "_50" not in card
 
 
 def test_a_folder_that_is_there_is_not_written_over(tmp_path):

@@ -1,6 +1,7 @@
 """rnnsearch-train: what it trains by which settings, in which steps, and what it refuses."""
 
 import argparse
+import json
 import os
 import re
 import signal
@@ -15,6 +16,8 @@ from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.errors import UserError, option_of
+from fairseq_rnnsearch.models import quality
+from fairseq_rnnsearch.models.quality import saved_updates, validation_of
 from fairseq_rnnsearch.runs.checkpoint import write_average
 from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
 from fairseq_rnnsearch.train import stages
@@ -219,11 +222,13 @@ def test_a_folder_goes_on_with_its_own_text_and_tokens_alone(tmp_path, monkeypat
     again = [*given.split(), f"--work={tmp_path}/work", "--stop-after=text"]
     main(again)
     main([*again, "--target-tokenizer=reversible", "--beam=1"])
-    with pytest.raises(UserError, match="now TOKENIZER_fr=space instead of reversible"):
+    with pytest.raises(UserError, match="now --target-tokenizer space instead of reversible"):
         main([*again, "--target-tokenizer=space", "--dry-run"])
+    with pytest.raises(UserError, match="now TOKENIZER_fr=space instead of reversible"):
+        main([*again, "--dry-run"], {"TOKENIZER_fr": "space"})
     train = tmp_path / "train.en"
     train.write_text(train.read_text().replace("red", "blue"))
-    with pytest.raises(UserError, match="other settings, now digest of the text="):
+    with pytest.raises(UserError, match="other settings, now text with the digest "):
         main(again)
     write_text(tmp_path, train=60)
     for language in ("en", "fr"):
@@ -365,6 +370,44 @@ def test_the_best_checkpoints_are_averaged_and_no_other(tmp_path, monkeypatch):
     ]
 
 
+def test_a_begun_training_is_finished_with_the_checkpoints_that_it_has(tmp_path, monkeypatch):
+    """Also one that was stopped before its first validation; its model says that it was."""
+    commands = commands_of(monkeypatch)
+    saved = f"Saved checkpoint {tmp_path}/checkpoint_last.pt (epoch 1 @ {{}} updates, score None)\n"
+    for folder in ("checkpoints", "logs", ".done"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / "logs/train.log").write_text(saved.format(40) + saved.format(90))
+    best, last = (tmp_path / f"checkpoints/checkpoint_{name}.pt" for name in ("best", "last"))
+    assert not saved_updates(tmp_path)  # the checkpoint was removed
+    last.touch()
+    assert validation_of(last) == {}  # another program's
+    stopped = {"updates": 90, "planned": 500}
+    begun = training(tmp_path, updates=500, bpe_dropout_epochs=1, rdrop=1, checkpoint="average")
+    begun.work.remember({"UPDATES": "500"})
+    assert validation_of(last) == stopped
+    first, second, average = begun.train(finish=True)
+    for step in (first, second):
+        begun.work.do(step)
+    average.make(tmp_path / "average")
+    assert [command[3:] for command in commands] == [[best]] and best.resolve() == last
+    quality.keep(tmp_path, {"BLEU": 8.0})
+    assert validation_of(best) == {**stopped, "BLEU": 8.0}
+    (tmp_path / "validation.json").unlink()
+    assert validation_of(best) == {}  # one that came to its end before this file was written
+
+
+@pytest.mark.parametrize(
+    ("validation", "said"),
+    [
+        ({}, 0), ({"BLEU": 12, "token_score_10": -1.1}, 0), ({"BLEU": 8}, 1),
+        ({"updates": 90, "planned": 500}, 1), ({"updates": 90, "planned": 500, "BLEU": 8}, 2),
+    ],
+)  # fmt: skip
+def test_a_model_says_why_its_translations_may_be_bad(validation, said):
+    assert len((quality.warning_of(validation) or "").split("; ")) == max(said, 1)
+    assert bool(quality.warning_of(validation)) == bool(said)
+
+
 def test_translations_stand_in_the_order_of_the_text(tmp_path):
     lines = [f"{kind}-{n}\t-0.5\tt{n}\n" for n in (10, 2, 0) for kind in "SHD"]
     (tmp_path / "generated").write_text("".join(lines))
@@ -501,16 +544,18 @@ def test_longest_counts_without_bpe_dropout_and_150_characters(tmp_path):
 @pytest.mark.parametrize(("references", "has_bleu"), [("a\nb\n", False), ("a\nb c d e\n", True)])
 def test_single_words_have_a_score(tmp_path, references, has_bleu, monkeypatch, capsys):
     found, scored = training(tmp_path), []
-    monkeypatch.setattr(Training, "_score", lambda self, name, *options: scored.append(options))
+    monkeypatch.setattr(Training, "_score", lambda self, _, *options: scored.append(options) or {})
     (tmp_path / "corpus").mkdir()
     found.translations.mkdir()
     for name, text in (
         ("corpus/test.en", "A\nB\n"), ("corpus/test.fr", references),
         (found.translations / "text.fr", "a\nc\n"),
+        (found.translations / "generate-test.txt", "P-1\t-2 -1\nP-0\t-0.5 -0.5\n"),
     ):  # fmt: skip
         (tmp_path / name).write_text(text)
     found.report()
     assert "1 of 2 translations equal to the reference" in capsys.readouterr().out
+    assert json.loads((tmp_path / "validation.json").read_text()) == {"token_score_10": -1.5}
     assert ["bleu" in options for options in scored] == ([False, True] if has_bleu else [False])
 
 

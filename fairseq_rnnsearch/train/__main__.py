@@ -10,6 +10,8 @@ says what would be done, and how much time, disk and memory it takes.
 
 The size of the model, the subwords and the training follow from the number of pairs: the defaults
 below are for 100,000, and the manual's page train.md has a table. Each can be set instead.
+English to French, 10,000 pairs of everyday sentences gave 24.6 BLEU on their test, 151,821 pairs
+39.5, and 29,000 captions of photographs, which are alike, 60.7 (recipes/RESULTS.md).
 Text without spaces between words, such as Chinese, Japanese and Thai, needs --tokenizer character.
 If it is interrupted, start the same command again, or with --finish to end the training with what
 it has. --dry-run then says what is left. Afterwards rnnsearch-translate, rnnsearch-align and
@@ -104,6 +106,7 @@ def main(
     remembered = _remembered(settings, languages) | text
     # what was typed comes first: from it, or from the text, other settings follow
     names = {variable(name, languages): option_of(name) for name in FIELDS}
+    names["digest of the text"] = "text with the digest"
     first = [variable(name, languages) for name in given if variable(name, languages) in remembered]
     ordered = {name: remembered[name] for name in first} | text | remembered
     work.check(ordered, names if environment is None else None)
@@ -114,8 +117,10 @@ def main(
         raise UsageError(f"--finish: {work.folder} has no training with a checkpoint")
     if options.dry_run:
         if work.has_begun:
-            left = [step.name for step in _steps(training, options) if not work.is_done(step)]
-            log(f"left to do: {', '.join(left) or 'nothing'}")
+            steps = [*_steps(training, options), *_pages(training, options)]
+            left = ", ".join(step.name for step in steps if not work.is_done(step))
+            updates = f"update {saved_updates(work.folder)} of {settings.updates}"
+            log(f"it has come to {updates}; left to do: {left or 'nothing'}")
         log("nothing was done (--dry-run)")
         return
     with work.locked():
@@ -137,12 +142,12 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
     training.work.link("checkpoint_best.pt", training.trained)  # load() of the folder takes it
     training.work.link("translations", training.translations)
     training.report()
-    if "moses" in training.settings.tokenizers:
+    for step in (pages := _pages(training, options)):
+        training.work.do(step)
+    if pages:
+        print(f"a page that translates, for any browser: {training.page}")
+    else:
         print("no page that translates: a page cannot split text by Moses' rules")
-        return
-    title = options.title or f"{training.settings.model}, {' to '.join(training.languages)}"
-    training.work.do(training.make_page(title, options.licence))
-    print(f"a page that translates, for any browser: {training.page}")
 
 
 def _steps(training: Training, options: argparse.Namespace) -> list[Step]:
@@ -150,6 +155,14 @@ def _steps(training: Training, options: argparse.Namespace) -> list[Step]:
     stages = training.prepare_text(), training.train(options.finish), training.translate()
     last = _STAGES.index(options.stop_after) if options.stop_after else len(stages)
     return list(itertools.chain.from_iterable(stages[: last + 1]))
+
+
+def _pages(training: Training, options: argparse.Namespace) -> list[Step]:
+    """Return the step that makes the page, if there is to be one."""
+    if options.stop_after or "moses" in training.settings.tokenizers:
+        return []
+    title = options.title or f"{training.settings.model}, {' to '.join(training.languages)}"
+    return [training.make_page(title, options.licence)]
 
 
 def _languages(options: argparse.Namespace) -> tuple[str, str]:

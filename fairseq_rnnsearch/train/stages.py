@@ -368,7 +368,7 @@ class Training:
         )  # fmt: skip
         for line in scored.stdout.splitlines():
             print(f"  {line.strip()}")
-        found = re.findall(r"^ *(\w+)\|.* = ([\d.]+)", scored.stdout, re.MULTILINE)
+        found = re.findall(r"^ *(\w+)\|\S+ = ([\d.]+)", scored.stdout, re.MULTILINE)
         return {metric: float(score) for metric, score in found}
 
     def _write_page(self, title: str, licence: str, out: Path) -> None:
