@@ -27,7 +27,7 @@ from fairseq_rnnsearch.decoding.search.beam_search import NO_POSTERIOR
 from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.engine.parameters import Parameters
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.derived import accurate_type
 from fairseq_rnnsearch.network import Decoder
 from fairseq_rnnsearch.network.translation_model import custom_module
 

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.derived import accurate_type
 from fairseq_rnnsearch.kernels.reference import DecoderParts
 from fairseq_rnnsearch.paper.equations import Memory, attend, first_state
 from fairseq_rnnsearch.paper.equations.linear import autocast_type

@@ -21,10 +21,9 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.c_functions import TYPES, Functions
 from fairseq_rnnsearch.kernels.cpu.operations import SOURCE, check_words
-from fairseq_rnnsearch.kernels.derived import smoothing
+from fairseq_rnnsearch.kernels.derived import accurate_type, smoothing
 
 ARGUMENTS = {"rdrop_cost": (*4 * (INTEGER,), *3 * (POINTER,), *2 * (REAL,), *3 * (POINTER,))}
 FUNCTIONS = Functions(SOURCE, ARGUMENTS, TYPES)

@@ -16,8 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived import smoothing
+from fairseq_rnnsearch.kernels.derived import accurate_type, smoothing
 from fairseq_rnnsearch.paper.equations import (
     Attention,
     BiasedEmbedding,

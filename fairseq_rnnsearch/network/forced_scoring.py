@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.derived import accurate_type
 from fairseq_rnnsearch.network.encoder import EncodedSource
 from fairseq_rnnsearch.paper.equations import context
 

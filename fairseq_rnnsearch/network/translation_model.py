@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.derived import accurate_type
 from fairseq_rnnsearch.network.decoder import Decoder
 from fairseq_rnnsearch.network.encoder import Encoder
 from fairseq_rnnsearch.network.precision import prepare_to_translate

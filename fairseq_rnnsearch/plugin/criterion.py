@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.checks import excludes, in_range
 from fairseq_rnnsearch.decoding.decode import soft_alignment
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.derived import accurate_type
 from fairseq_rnnsearch.kernels.rdrop import rdrop_cost, twice
 
 # not from the room: what imports it first may still be importing it when this is registered

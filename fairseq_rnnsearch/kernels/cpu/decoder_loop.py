@@ -55,10 +55,9 @@ and makes no state, its d_inputs are zero.
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, weight_gradient
-from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_order
+from fairseq_rnnsearch.kernels.derived import accurate_type, apply, decoder_tensors, first_order
 
 
 def decoder_recurrence(*given: object) -> tuple[Tensor, Tensor, Tensor]:

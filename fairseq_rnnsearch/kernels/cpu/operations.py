@@ -15,9 +15,8 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.engine.c_library import INTEGER, POINTER, REAL
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.c_functions import TYPES, Functions
-from fairseq_rnnsearch.kernels.derived import smoothing
+from fairseq_rnnsearch.kernels.derived import accurate_type, smoothing
 
 SOURCE = Path(__file__).with_name("operations.c")
 _MATRIX = (POINTER, INTEGER)  # first number, row stride

@@ -15,14 +15,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import (
     batch_product,
     single_product,
     weight_gradient,
 )
-from fairseq_rnnsearch.kernels.derived import apply, first_order, slices
+from fairseq_rnnsearch.kernels.derived import accurate_type, apply, first_order, slices
 
 # bytes of logits per block: with more, each block is fresh system memory, slow at first touch
 LOGITS = 2**24

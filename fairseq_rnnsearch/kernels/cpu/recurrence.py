@@ -38,10 +38,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, weight_gradient
-from fairseq_rnnsearch.kernels.derived import apply, first_order
+from fairseq_rnnsearch.kernels.derived import accurate_type, apply, first_order
 from fairseq_rnnsearch.kernels.reference import Direction
 
 

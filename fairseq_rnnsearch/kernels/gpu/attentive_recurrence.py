@@ -19,8 +19,13 @@ the loop.
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_product, accurate_type
-from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_order
+from fairseq_rnnsearch.kernels.derived import (
+    accurate_product,
+    accurate_type,
+    apply,
+    decoder_tensors,
+    first_order,
+)
 from fairseq_rnnsearch.kernels.gpu import attention, products
 
 

@@ -23,8 +23,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived import smoothing
+from fairseq_rnnsearch.kernels.derived import accurate_type, smoothing
 
 BYTES = 8192  # of a row at a time
 WARPS = 8

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_product, accurate_type
-from fairseq_rnnsearch.kernels.derived import apply, first_order
+from fairseq_rnnsearch.kernels.derived import accurate_product, accurate_type, apply, first_order
 from fairseq_rnnsearch.kernels.gpu import products
 from fairseq_rnnsearch.kernels.reference import Direction
 

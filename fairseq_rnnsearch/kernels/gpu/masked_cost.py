@@ -10,8 +10,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_product, accurate_type
-from fairseq_rnnsearch.kernels.derived import apply, first_order, slices, smoothing
+from fairseq_rnnsearch.kernels.derived import (
+    accurate_product,
+    accurate_type,
+    apply,
+    first_order,
+    slices,
+    smoothing,
+)
 from fairseq_rnnsearch.kernels.devices import runs_triton
 from fairseq_rnnsearch.paper.equations.linear import ALIGNED
 

@@ -10,8 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived import first_order
+from fairseq_rnnsearch.kernels.derived import accurate_type, first_order
 
 ROWS = 16  # at a time
 COLUMNS = 128  # of a program
