@@ -273,7 +273,8 @@ def test_best_equals_sorting_everything(words, width, broken):
     numbers = lprobs.nan_to_num(-torch.inf, torch.inf, -torch.inf)
     totals = (numbers + scores.unsqueeze(2)).flatten(1)
     expected, place = totals.sort(descending=True, stable=True)
-    found = best_words(numbers, scores, k)
+    values, word, hypothesis = best_words(numbers, scores, k)
+    found = values, hypothesis * words + word
     assert_close(found[0], expected[:, :k], rtol=0, atol=0)
     is_told = found[0].isfinite()  # among what is impossible any may be taken
     assert_close(found[1][is_told], place[:, :k][is_told])

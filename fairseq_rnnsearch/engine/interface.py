@@ -1,9 +1,8 @@
 """What a search asks of a network: one step after another for the hypotheses of some sentences."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
 from numpy.typing import NDArray
 
 
@@ -46,13 +45,13 @@ class Best(NamedTuple):
         scores: the hypotheses' plus log p.
         words: the padding for what is not allowed, whose score is minus infinity.
         hypotheses: numbers of the sentence's hypotheses that they continue.
-        weights: alignment weights, ``(hypotheses, source)``, for `Steps.weights_of`; or None.
+        weights: alignment weights, ``(hypotheses, source)``, or None.
     """
 
     scores: list[list[float]]
     words: list[list[int]]
     hypotheses: list[list[int]]
-    weights: Any
+    weights: NDArray | None
 
 
 class Steps:
@@ -69,20 +68,3 @@ class Steps:
     def keep(self, sentences: Sequence[int]) -> None:
         """Keep these sentences; `best` then gets only their hypotheses."""
         raise NotImplementedError
-
-    def weights_of(
-        self, weights: list[NDArray | None], rows: Sequence[Sequence[int]]
-    ) -> NDArray | None:
-        """Return weights along paths, ``(paths, steps, source)``, in float32; None without any.
-
-        Args:
-            weights: of the steps, as `best` returned them; entries are freed.
-            rows: of each path its row in each step.
-        """
-        if weights[0] is None:
-            return None
-        along = np.empty((len(rows), len(weights), weights[0].shape[1]), np.float32)
-        for step, chosen in enumerate(zip(*rows, strict=True)):
-            along[:, step] = weights[step][list(chosen)]
-            weights[step] = None  # for long sentences these are gigabytes
-        return along

@@ -177,7 +177,7 @@ class _Search:
             history.steps.append(rows)
             step += 1
         power = options.len_penalty if options.normalize_scores else 0
-        return history.hypotheses(self._steps, options.eos, power)
+        return history.hypotheses(options.eos, power)
 
     def _best(self, step: int, rows: Rows) -> Best:
         """Return the best candidates of each sentence."""

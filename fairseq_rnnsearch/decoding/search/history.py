@@ -7,12 +7,12 @@ traced back from their ends.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.engine.interface import Rows, Steps
+from fairseq_rnnsearch.engine.interface import Rows
 
 
 class Hypothesis(NamedTuple):
@@ -47,13 +47,12 @@ class History:
 
     Attributes:
         lengths: of the sources.
-        weights: of each step the alignment weights of the rows that look for words, as
-            `Steps.best` returned them.
+        weights: of each step the alignment weights of the rows that look for words, or None.
         steps: of each step the rows that go on.
     """
 
     lengths: Sequence[int]
-    weights: list[Any] = field(default_factory=list)
+    weights: list[NDArray | None] = field(default_factory=list)
     steps: list[Rows] = field(default_factory=list)
     _ends: list[_End] = field(default_factory=list)
 
@@ -65,7 +64,7 @@ class History:
         """Return all words of the hypotheses that the last step has left."""
         return [self._follow(len(self.steps), row)[0] for row in range(len(rows.scores))]
 
-    def hypotheses(self, steps: Steps, eos: int, power: float) -> list[list[Hypothesis]]:
+    def hypotheses(self, eos: int, power: float) -> list[list[Hypothesis]]:
         """Return each sentence's hypotheses, best first.
 
         Call it once: it frees what the steps have stored.
@@ -85,7 +84,7 @@ class History:
             rows.append([*own_rows, end.row, *after])
         log_p = np.array(sums)
         log_p[:, 1:] -= log_p[:, :-1].copy()
-        weights = steps.weights_of(self.weights, rows)
+        weights = self._weights_along(rows)
         for i, (end, words) in enumerate(zip(self._ends, beginnings, strict=True)):
             length, own = end.step + 1, None
             if weights is not None:
@@ -95,6 +94,20 @@ class History:
         for beam in beams:  # as fairseq compares them, in float32
             beam.sort(key=lambda one: -np.float32(one.score))
         return beams
+
+    def _weights_along(self, rows: Sequence[Sequence[int]]) -> NDArray | None:
+        """Return weights along paths, ``(paths, steps, source)``, in float32; None without any.
+
+        Args:
+            rows: of each path its row in each step.
+        """
+        if self.weights[0] is None:
+            return None
+        along = np.empty((len(rows), len(rows[0]), self.weights[0].shape[1]), np.float32)
+        for step, chosen in enumerate(zip(*rows, strict=True)):
+            along[:, step] = self.weights[step][list(chosen)]
+            self.weights[step] = None  # for long sentences these are gigabytes
+        return along
 
     def _follow(self, step: int, row: int) -> tuple[list[int], list[float], list[int]]:
         """Return what led to a row of a step: words, sums of log p, and the rows before it."""

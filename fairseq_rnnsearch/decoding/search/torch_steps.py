@@ -2,13 +2,11 @@
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_rnnsearch.engine.choice import RUN
@@ -60,29 +58,19 @@ class TorchSteps(Steps):
         self._limit(lprobs, limits, allowed, forbids_end)
         lprobs.nan_to_num_(-math.inf, math.inf, -math.inf)
         lprobs = lprobs.view(-1, width, lprobs.size(1))
-        values, chosen = best_words(lprobs, sent[2].to(lprobs.dtype).view(-1, width), k)
-        found = values, chosen % lprobs.size(2), chosen // lprobs.size(2)
+        found = best_words(lprobs, sent[2].to(lprobs.dtype).view(-1, width), k)
+        parts = found if weights is None else (*found, weights)
         # all comes from the device in one copy
-        scores, *numbers = torch.stack([part.double() for part in found]).cpu()
-        return Best(scores.tolist(), *(part.long().tolist() for part in numbers), weights)
+        came = torch.cat([part.double().flatten() for part in parts]).cpu().numpy()
+        chosen, of_weights = np.split(came, [3 * found[0].numel()])
+        scores, *numbers = chosen.reshape(3, *found[0].shape)
+        if weights is not None:
+            weights = of_weights.reshape(weights.shape).astype(np.float32)
+        return Best(scores.tolist(), *(part.astype(int).tolist() for part in numbers), weights)
 
     def keep(self, sentences: Sequence[int]) -> None:
         """See `engine.interface.Steps`."""
         self._kept = torch.tensor(sentences).to(self._device)
-
-    def weights_of(
-        self, weights: list[Tensor | None], rows: Sequence[Sequence[int]]
-    ) -> NDArray | None:
-        """See `engine.interface.Steps`."""
-        if weights[0] is None:
-            return None
-        by_step = torch.tensor(rows).T.to(self._device)
-        shape = len(rows), len(weights), weights[0].size(1)
-        along = torch.empty(shape, dtype=torch.float32, device=self._device)
-        for step, chosen in enumerate(by_step):
-            along[:, step] = weights[step][chosen]
-            weights[step] = None  # for long sentences these are gigabytes
-        return along.cpu().numpy()
 
     def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
         """Return each model's t_i and the mean of their alignment weights."""
@@ -127,7 +115,7 @@ class TorchSteps(Steps):
             lprobs.masked_fill_(is_given, -math.inf).scatter_(1, given, scores)
 
 
-def best_words(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def best_words(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the k best continuations of each sentence, without sorting whole dictionaries.
 
     See `engine.choice`.
@@ -138,30 +126,17 @@ def best_words(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
         k: at most all words of all hypotheses.
 
     Returns:
-        scores, and indices into all words of all hypotheses, ``(sentences, k)``.
+        scores, words, and the numbers of the hypotheses that they continue, ``(sentences, k)``.
     """
-    sentences, width, words = lprobs.shape
-    runs = words // RUN
-    if width * runs < k:
-        return (lprobs + scores.unsqueeze(2)).flatten(1).topk(k)
-    in_runs = lprobs[..., : runs * RUN].unflatten(2, (runs, RUN))
-    largest = (in_runs.amax(dim=3) + scores.unsqueeze(2)).flatten(1)
-    _, run = largest.topk(k, sorted=False)
-    places, places_of_rest = _places(width, words, lprobs.device)
-    looked_at = places[run].flatten(1)
-    totals = lprobs.flatten(1).gather(1, looked_at)
-    totals.view(sentences, k, RUN).add_(scores.gather(1, run // runs).unsqueeze(2))
-    if words > runs * RUN:
-        rest = (lprobs[..., runs * RUN :] + scores.unsqueeze(2)).flatten(1)
-        totals = torch.cat((totals, rest), dim=1)
-        looked_at = torch.cat((looked_at, places_of_rest.expand(sentences, -1)), dim=1)
-    values, place = totals.topk(k)
-    return values, looked_at.gather(1, place)
-
-
-@lru_cache(maxsize=4)
-def _places(width: int, words: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return the words' indices, hypothesis by hypothesis: each run's, and the remaining ones."""
-    place = torch.arange(width * words, device=device).view(width, words)
-    in_runs = words // RUN * RUN
-    return place[:, :in_runs].reshape(-1, RUN), place[:, in_runs:].flatten()
+    words = lprobs.size(2)
+    runs = nn.functional.pad(lprobs, (0, -words % RUN), value=-math.inf).unflatten(2, (-1, RUN))
+    of_hypothesis = runs.size(2)
+    largest = (runs.amax(dim=3) + scores.unsqueeze(2)).flatten(1)
+    _, run = largest.topk(min(k, largest.size(1)), sorted=False)
+    looked_at = run.unsqueeze(2).expand(-1, -1, RUN)
+    totals = runs.flatten(1, 2).gather(1, looked_at)
+    totals = totals + scores.gather(1, run // of_hypothesis).unsqueeze(2)
+    values, place = totals.flatten(1).topk(k)
+    run = run.gather(1, place // RUN)
+    word = run % of_hypothesis * RUN + place % RUN
+    return values, word.clamp_max(words - 1), run // of_hypothesis
