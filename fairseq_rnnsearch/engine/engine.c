@@ -466,20 +466,9 @@ static void align(const network *N, const search *q, const float *query)
     for (int64_t i = 0; i < rows; i++) {
         const int64_t sentence = i / q->width, T = q->length[sentence];
         const float *key = q->notes + (q->first[sentence] + 1) * columns - N->keys;
-        const float *own = query + i * row;
-        float *e = q->alpha + i * q->source, most = -INFINITY, sum = 0;
-        for (int64_t j = 0; j < T; j++, key += columns) {
-            float energy = 0;
-#pragma omp simd reduction(+ : energy)
-            for (int64_t c = 0; c < N->keys; c++)
-                energy += N->energy[c] * hyperbolic_tangent(own[c] + key[c]);
-            e[j] = energy;
-            most = energy <= most ? most : energy;
-        }
-        for (int64_t j = 0; j < T; j++)
-            sum += e[j] = exponential(e[j] - most);
-        for (int64_t j = 0; j < q->source; j++)
-            e[j] = j < T ? e[j] / sum : 0;
+        float *alpha = q->alpha + i * q->source;
+        attend(T, N->keys, key, columns, query + i * row, N->energy, 0, alpha);
+        memset(alpha + T, 0, (q->source - T) * sizeof *alpha);
     }
 }
 

@@ -10,6 +10,25 @@ typedef double real;
 typedef float real;
 #endif
 
+/* operands of products: float, double or (BFLOAT16) bfloat16, whose sums are in float */
+#ifdef BFLOAT16
+typedef uint16_t stored;
+#else
+typedef real stored;
+#endif
+
+static inline real load(stored x)
+{
+#ifdef BFLOAT16
+    uint32_t bits = (uint32_t)x << 16;
+    float y;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+#else
+    return x;
+#endif
+}
+
 static inline real clamped(real x, real least, real most)
 {
     return x < least ? least : x > most ? most : x; /* NaN stays */
@@ -67,4 +86,27 @@ static inline real hyperbolic_tangent(real x)
     float less_one = rest * power + (power - 1);
     return less_one / (less_one + 2);
 #endif
+}
+
+/* A row of alignment weights: the softmax of v . tanh(query + key), over the keys that are not
+   `absent`, which may be missing. There are `key_row` numbers between two keys. */
+static inline void attend(int64_t source, int64_t n, const real *key, int64_t key_row,
+                          const stored *query, const real *v, const uint8_t *absent, real *alpha)
+{
+    real most = -INFINITY, sum = 0;
+    for (int64_t j = 0; j < source; j++, key += key_row) {
+        real energy = -INFINITY;
+        if (!absent || !absent[j]) {
+            energy = 0;
+#pragma omp simd reduction(+ : energy)
+            for (int64_t k = 0; k < n; k++)
+                energy += v[k] * hyperbolic_tangent(key[k] + load(query[k]));
+        }
+        alpha[j] = energy;
+        most = energy <= most ? most : energy;
+    }
+    for (int64_t j = 0; j < source; j++)
+        sum += alpha[j] = absent && absent[j] ? 0 : exponential(alpha[j] - most);
+    for (int64_t j = 0; j < source; j++)
+        alpha[j] /= sum;
 }

@@ -24,8 +24,6 @@ from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 # the equations that the passes and steps are derived from
 DERIVED_FROM = {AlignmentModel, BiasedEmbedding, DeepOutput, GatedUnit, OutputLayer}
-# torch's products do from version 2.8 on
-_TAKES_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
 # float16 would need the logits' gradients scaled before rounding
 TYPES = {torch.float32, torch.float64, torch.bfloat16}
 
@@ -106,15 +104,6 @@ def decoder_tensors(
 def accurate_type(dtype: torch.dtype) -> torch.dtype:
     """Return float32 or a wider type: in which to sum numbers of a type."""
     return torch.promote_types(dtype, torch.float32)
-
-
-def accurate_product(a: Tensor, b: Tensor) -> Tensor:
-    """Return a @ b, matrices or batches of them, without rounding sums to the operands' type."""
-    accurate = accurate_type(a.dtype)
-    multiply = torch.mm if a.dim() == 2 else torch.bmm
-    if a.is_cuda and a.dtype != accurate and _TAKES_OUT_DTYPE:
-        return multiply(a, b, out_dtype=accurate)
-    return multiply(a.to(accurate), b.to(accurate))
 
 
 def slices(length: int, step: int) -> list[slice]:

@@ -1,29 +1,10 @@
 /* The functions of operations.py, which describes them, each in one pass through memory. The file is
-   compiled for one type of the products' operands: float, double or (BFLOAT16) bfloat16, whose sums
-   and states are in float. `..._row` is a matrix's row stride, in numbers. */
+   compiled for one type of the products' operands. `..._row` is a matrix's row stride, in numbers. */
 
 #include "numbers.h"
 
-#ifdef BFLOAT16
-typedef uint16_t stored;
-#else
-typedef real stored;
-#endif
-
 /* fewer numbers are not worth a second thread */
 #define SMALL 16384
-
-static inline real load(stored x)
-{
-#ifdef BFLOAT16
-    uint32_t bits = (uint32_t)x << 16;
-    float y;
-    memcpy(&y, &bits, sizeof y);
-    return y;
-#else
-    return x;
-#endif
-}
 
 static inline stored store(real x)
 {
@@ -135,27 +116,9 @@ void align(int64_t threads, int64_t sentences, int64_t source, int64_t n, const 
            real *alpha)
 {
 #pragma omp parallel for num_threads(threads) if (sentences * source * n > SMALL)
-    for (int64_t i = 0; i < sentences; i++) {
-        const real *key = keys + i * source * n;
-        const stored *qi = query + i * query_row;
-        const uint8_t *absent = padding + i * source;
-        real *e = alpha + i * source, most = -INFINITY, total = 0;
-        for (int64_t j = 0; j < source; j++, key += n) {
-            real energy = -INFINITY;
-            if (!absent[j]) {
-                energy = 0;
-#pragma omp simd reduction(+ : energy)
-                for (int64_t k = 0; k < n; k++)
-                    energy += v[k] * hyperbolic_tangent(key[k] + load(qi[k]));
-            }
-            e[j] = energy;
-            most = energy <= most ? most : energy;
-        }
-        for (int64_t j = 0; j < source; j++)
-            total += e[j] = absent[j] ? 0 : exponential(e[j] - most);
-        for (int64_t j = 0; j < source; j++)
-            e[j] /= total;
-    }
+    for (int64_t i = 0; i < sentences; i++)
+        attend(source, n, keys + i * source * n, n, query + i * query_row, v, padding + i * source,
+               alpha + i * source);
 }
 
 /* (5) to (8) in decoder_loop.py; d_v and scratch have a row for each thread */
@@ -290,19 +253,14 @@ void rdrop_cost(int64_t threads, int64_t sentences, int64_t target, int64_t symb
         costs[3 * i + 1] = -of_word / 2;
         costs[3 * i + 2] = (p_d - q_d) / 2;
         stored *d_x = d_logits + rows[0], *d_y = d_logits + rows[1];
+        const int64_t word = words[i];
 #pragma omp simd
         for (int64_t k = 0; k < symbols; k++) {
             real d = (load(x[k]) - most[0]) - (load(y[k]) - most[1]) + between;
             real p = e[0][k], q = e[1][k], difference = p - q;
-            e[0][k] = pull * (p * (d - p_d) + difference) + (p - spread) / 2;
-            e[1][k] = (q - spread) / 2 - pull * (q * (d - q_d) + difference);
-        }
-        e[0][words[i]] -= right / 2;
-        e[1][words[i]] -= right / 2;
-#pragma omp simd
-        for (int64_t k = 0; k < symbols; k++) {
-            d_x[k] = store(e[0][k]);
-            d_y[k] = store(e[1][k]);
+            real wanted = k == word ? right + spread : spread;
+            d_x[k] = store(pull * (p * (d - p_d) + difference) + (p - wanted) / 2);
+            d_y[k] = store((q - wanted) / 2 - pull * (q * (d - q_d) + difference));
         }
     }
 }

@@ -20,13 +20,13 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.derived import (
-    accurate_product,
     accurate_type,
     apply,
     decoder_tensors,
     first_order,
 )
 from fairseq_rnnsearch.kernels.gpu import attention, products
+from fairseq_rnnsearch.kernels.gpu.masked_cost import accurate_product
 
 
 def decoder_recurrence(*given: object) -> tuple[Tensor, Tensor, Tensor]:

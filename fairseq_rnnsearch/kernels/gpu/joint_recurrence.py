@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.derived import accurate_product, accurate_type, apply, first_order
+from fairseq_rnnsearch.kernels.derived import accurate_type, apply, first_order
 from fairseq_rnnsearch.kernels.gpu import products
+from fairseq_rnnsearch.kernels.gpu.masked_cost import accurate_product
 from fairseq_rnnsearch.kernels.reference import Direction
 
 

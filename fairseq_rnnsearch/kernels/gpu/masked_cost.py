@@ -11,7 +11,6 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.derived import (
-    accurate_product,
     accurate_type,
     apply,
     first_order,
@@ -23,6 +22,9 @@ from fairseq_rnnsearch.paper.equations.linear import ALIGNED
 
 # bytes of logits per block
 LOGITS = 2**28
+
+# torch's products do from version 2.8 on
+_TAKES_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
 
 
 def output_cost(
@@ -88,6 +90,15 @@ class _MaskedCost(torch.autograd.Function):
         ctx: torch.autograd.function.FunctionCtx, d_cost: Tensor, _: Tensor | None
     ) -> tuple[Tensor | None, ...]:
         return None, None, None, None, None, *(x * d_cost for x in ctx.saved_tensors)
+
+
+def accurate_product(a: Tensor, b: Tensor) -> Tensor:
+    """Return a @ b, matrices or batches of them, without rounding sums to the operands' type."""
+    accurate = accurate_type(a.dtype)
+    multiply = torch.mm if a.dim() == 2 else torch.bmm
+    if a.is_cuda and a.dtype != accurate and _TAKES_OUT_DTYPE:
+        return multiply(a, b, out_dtype=accurate)
+    return multiply(a.to(accurate), b.to(accurate))
 
 
 def _with_a_column(rows: Tensor, column: Tensor | float, dtype: torch.dtype) -> Tensor:
