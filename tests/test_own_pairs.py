@@ -66,6 +66,10 @@ def test_quotation_marks_of_csv_are_no_text(file):
 
 OTHERS = {
     "JSON": '{"en": "a b", "fr": "A, B"}\n' * 30,
+    "JSON, a list": '["a b", "A, B"]\n' * 30,
+    "JSON with": '[\n' + '{"translation": {"en": "a b", "fr": "A, B"}},\n' * 29
+    + '{"en": "a b", "fr": "A, B"}]\n',
+    r"\|\|\|": "a b ||| A, B\n" * 30,
     "comma": 'a b,"A, B"\n' * 30,
     "semicolon": "a b;A, B\n" * 30,
     "TMX": "<?xml version='1.0'?><tmx><body>\n"
@@ -89,7 +93,7 @@ def test_what_is_no_table_is_named_and_can_be_converted(file, kind):
 
 NONE = {
     "other lengths": ("a\nb\nc\n", "A\n", r"t.en has 3 lines but .*t.fr has 1 line; each line"),
-    "no text": (b"\xff\xfea\0", "A\n", r"t.en, line 1, byte 1: byte 0xff is not valid UTF-8"),
+    "no text": (b"\xff\xfea\0", "A\n", r"t.en, line 1, byte 1: byte 0xff .*-f UTF-16"),
     "half a gzip file": (
         gzip.compress(b"a\n" * 99)[:-9],
         "A\n",
@@ -113,6 +117,7 @@ def test_lines_that_have_slid_are_noticed(file):
     for source, target, first in (
         (lengths, lengths, None), (sorted(lengths), sorted(lengths)[1:] + [9], None),
         (lengths, lost, "601 to 800"), (lengths, shuffled, "1 to 200"),
+        (sorted(lengths), shuffled, "1 to 2000"),
     ):  # fmt: skip
         texts = ("".join("x" * n + "\n" for n in side) for side in (source, target))
         files = [file(f"t.{number}", text) for number, text in enumerate(texts)]

@@ -42,8 +42,10 @@ NO_LANGUAGES = {"bpe", "csv", "text", "tok", "tsv", "txt"}  # suffixes of text i
 # What fairseq would misread, as patterns, and what is wrong with it. Bytes that are not UTF-8 are
 # decoded to half surrogates (``surrogateescape``).
 _MISTAKES = {
+    "\udcff\udcfe|\udcfe\udcff": "byte 0x{byte:02x} is not valid UTF-8, but begins text in UTF-16; "
+    "convert the file with `iconv -f UTF-16 -t UTF-8`",
     "[\udc80-\udcff]": "byte 0x{byte:02x} is not valid UTF-8; convert the file, for example with "
-    "`iconv -f LATIN1 -t UTF-8`",
+    "`iconv -f CP1252 -t UTF-8`",
     r"\0": "a NUL byte; expected plain UTF-8 text (is it UTF-16?)",
     r"\r(?!\n)": "a carriage return inside the line, where fairseq would break it in two; "
     "remove it (line ends may be LF or CRLF)",

@@ -11,7 +11,8 @@ from collections.abc import Iterable
 BLOCK = 200  # pairs
 _LEAST = 0.3  # correlation
 _IN_A_ROW = 3  # blocks; at the end of the text one less
-_LEAST_PAIRS = 100  # of the last block
+_LEAST_PAIRS = 100  # of the last block, and of the sample
+_SAMPLED = 20  # one pair in so many tells of a shuffled side where a block's lengths are alike
 _LEAST_DEVIATION = 0.25  # of a logarithm; a text in order of length has less in a block
 
 
@@ -23,6 +24,7 @@ class Lengths:
         self._first = self._last = 0  # numbers of the block's pairs
         self._low: list[tuple[int, int, float]] = []  # blocks in a row, with their correlation
         self._blocks = 0
+        self._sample: list[tuple[float, float]] = []
 
     def add(self, number: int, source: str, target: str) -> None:
         """Take the pair of a line; blank lines are not compared."""
@@ -31,6 +33,8 @@ class Lengths:
         self._first = self._first if self._block else number
         self._last = number
         self._block.append((math.log(len(source)), math.log(len(target))))
+        if number % _SAMPLED == 0:
+            self._sample.append(self._block[-1])
         if len(self._block) == BLOCK:
             self._end_block()
 
@@ -46,9 +50,13 @@ class Lengths:
         """Say where a text's sides stop going together; None if that is not seen."""
         if len(self._block) >= _LEAST_PAIRS:
             self._end_block()
-        if not self._low or len(self._low) < min(_IN_A_ROW - 1, self._blocks):
+        low = self._low if len(self._low) >= min(_IN_A_ROW - 1, self._blocks) else []
+        if not low and len(self._sample) >= _LEAST_PAIRS:
+            overall = correlation_of(self._sample)
+            low = [(1, self._last, overall)] if overall is not None and overall < _LEAST else []
+        if not low:
             return None
-        first, last, correlation = self._low[0]
+        first, last, correlation = low[0]
         return (
             f"warning: {name}: from lines {first} to {last} on, long sentences are not long on the"
             f" other side (correlation of lengths {correlation:.2f}, usually 0.9): has a side lost"

@@ -23,7 +23,12 @@ _XML = (
 _CSV = "import csv, sys; csv.writer(sys.stdout, 'excel-tab').writerows(csv.reader(sys.stdin"
 _OTHER_FORMATS = {
     r"\s*<(?s:.*)": ("XML, such as TMX or XLIFF", f'python -c "{_XML}"'),
-    r"\{(?s:.*)": ("JSON with fields such as en and fr", "jq -r '[.en, .fr] | @tsv'"),
+    r'\[\s*"(?s:.*)': ("JSON, a list for each pair", "jq -r @tsv"),
+    r"[{\[](?s:.*)": (
+        "JSON with fields such as en and fr",
+        "jq -r '.. | objects | select(has(\"en\")) | [.en, .fr] | @tsv'",
+    ),
+    r"(?:.* \|\|\| .*\n?)+": ("separated by |||", r"perl -pe 's/ \|\|\| /\t/'"),
     r"(?:[^;\n]+;.*\n?)+": ("separated by semicolons", f"python -c \"{_CSV}, delimiter=';'))\""),
     r"(?:[^,\n]+,.*\n?)+": ("separated by commas", f'python -c "{_CSV}))"'),
 }
