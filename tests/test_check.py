@@ -265,6 +265,16 @@ def step_as_a_tuple(p, s, y_prev, y, h, mask):
     return model.look(s, h, mask), found["state"], found["probabilities"]
 
 
+class Attention(nn.Module):
+    def __init__(self, W_a, U_a, v_a):
+        super().__init__()
+        self.W_a, self.U_a, self.v_a = W_a, U_a, v_a
+
+    def forward(self, s, h, mask):
+        e = torch.tanh((s @ self.W_a.T)[:, None] + h @ self.U_a.T) @ self.v_a
+        return e.masked_fill(~mask, -np.inf).softmax(1)
+
+
 def one_vector_at_a_time(s, h, W_a, U_a, v_a):
     return softmax(np.array([v_a @ np.tanh(W_a @ s + U_a @ column) for column in h]))
 
@@ -284,6 +294,8 @@ def one_vector_at_a_time(s, h, W_a, U_a, v_a):
         (side_by_side, "state", "numpy", "state"),
         (step_as_a_tuple, "step", "torch", "state"),
         (one_vector_at_a_time, "weights", "numpy", "without a batch axis"),
+        (one_vector_at_a_time, "weights", "numpy", "padding was not tried: weights"),
+        (Attention, "weights", "torch", "batch first"),
     ],
 )
 def test_faithful_code_is_not_accused(code, part, framework, said):
@@ -314,7 +326,7 @@ def test_a_wrong_mask_does_not_pass_without_padding():
 
     report = check(weights)
     assert not report.ok and not report.deviations, report
-    assert "weights is the first to differ." in str(report)
+    assert "one sentence at a time it is equal" in str(report)
 
 
 @pytest.mark.parametrize("name", cases(["v_a", "U_z_forward"]))
@@ -333,8 +345,57 @@ def test_what_is_explained_up_to_a_quantity():
         return {"weights": alpha, "state": s + 1}
 
     report = check(step)
-    assert report.deviations == ("no-mask",) and "Up to weights, this is no-mask" in str(report)
+    assert not report.deviations and "Up to weights, it is as if no-mask" in str(report)
     assert "Nothing in the catalogue explains what follows" in str(report)
+
+
+RIGHT = VariantModel(parameters(), {})
+
+
+def weights_of(s, h, mask, hidden=-np.inf, dtype=float, factor=1):
+    e = factor * RIGHT.energies(s, h, mask)["energies"].astype(dtype).astype(float)
+    return softmax(np.where(mask, e, hidden))
+
+
+def annotations_of(x, mask):
+    return RIGHT.encode(x, mask)["annotations"]
+
+
+def backward_earlier(x, mask):
+    h = annotations_of(x, mask)
+    return np.concatenate([h[..., :12], np.roll(h[..., 12:], -1, 1)], 2)
+
+
+def first_states(x, mask, y, y_mask):
+    given = RIGHT.sentence(x, mask, y, y_mask)
+    return {"states": np.concatenate([given["start"][:, None], given["states"][:, :-1]], 1)}
+
+
+@pytest.mark.parametrize(
+    ("code", "part", "said"),
+    [
+        (lambda s, h, mask: 3 * RIGHT.energies(s, h, mask)["energies"], "energies", "times 3"),
+        (lambda s, h, mask: weights_of(s, h, mask, factor=2), "weights", "energies = the"),
+        (lambda s, h, mask: weights_of(s, h, mask, hidden=-5), "weights", "padding gets up"),
+        (lambda s, h, mask: np.log(weights_of(s, h, mask, -30)), "weights", "= log of the"),
+        (lambda s, h, mask: weights_of(s, h, mask) - 0.1, "weights", "negative, down to -0.1"),
+        (lambda s, h, mask: weights_of(s, h, mask) / 2, "weights", "times 0.5"),
+        (lambda s, h, mask: weights_of(s, h, mask, dtype="f2"), "weights", "half precision"),
+        (lambda s, h, mask: weights_of(s, h, mask[::-1]), "weights", "it is not: padding"),
+        (lambda alpha, h, mask: (alpha[..., None] * h).sum(1) / mask.sum(1)[:, None], "context",
+         "divided by the number of source words"),
+        (backward_earlier, "encode", "only in the backward states"),
+        (lambda x: annotations_of(x.T.reshape(x.shape), x >= 0), "encode", "in a batch it is not"),
+        (lambda x, mask: annotations_of(x, mask)[[1, 0, 2, 3]], "encode", "of other sentences"),
+        (first_states, "sentence", "one target position later"),
+        (lambda x, mask, y, y_mask: RIGHT.sentence(x, mask, y, y_mask)["log_likelihood"]
+         / y_mask.sum(1), "sentence", "divided by the number of target words"),
+        (lambda s: s + np.random.default_rng().normal(size=s.shape), "state", "two runs"),
+    ],
+)  # fmt: skip
+def test_what_no_entry_explains_is_measured(code, part, said):
+    report = check(code, part)
+    assert not report.ok and not report.deviations and said in str(report), report
 
 
 @pytest.mark.parametrize(
@@ -350,6 +411,12 @@ def test_what_is_explained_up_to_a_quantity():
         (lambda s: object(), "state", "returns object"),
         (lambda s: sys.exit(3), "state", r"`.*sys.exit\(3\).*`: SystemExit: 3"),
         (lambda s: None, "state", "returns nothing"),
+        (
+            lambda s, h, W_a, U_a, v_a: np.tanh(s.reshape(1, 12) @ W_a.T + h @ U_a.T) @ v_a,
+            "energies",
+            r"reshape.* \(sentences of one length.*in a batch it is not",
+        ),
+        (lambda s, h, mask: (weights_of(s, h, mask), h[:, 0]), "weights", "name it step"),
         (lambda s: s, None, r"--part"),
         (nn.GRUCell, None, "GRUCell"),
     ],
@@ -362,6 +429,18 @@ def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
 def test_not_a_number_is_no_rounding():
     report = check(lambda s, y, c: s * np.nan, "state")
     assert not report.ok and report.largest_error == np.inf
+
+
+def test_a_wrong_part_has_the_layout_of_the_right_ones():
+    class TimeFirst:
+        def context(self, alpha, h):
+            return np.einsum("xb,xbc->bc", alpha, h)
+
+        def encode(self, x):
+            return np.zeros((*x.shape, 24))
+
+    wrong, right = check(TimeFirst).parts
+    assert right.ok and not wrong.ok and right.layout.time_first and wrong.layout.time_first
 
 
 # --- the command --------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ the arms are described.
 """
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from fairseq_rnnsearch.conformance.variant_model import GIVEN
@@ -182,8 +182,9 @@ CATALOGUE = (
          "word 1": {"first_word": (1, True)}, "bias alone": {"first_word": (None, True)},
          "word 0 without bias": {"first_word": (0, False)},
          "end symbol without bias": {"first_word": (24, False)}}),
-    Deviation("shifted", "x, y and the masks as they are", "one of them is shifted by a word",
-        {f"{name} {shift}": {name: shift} for name in ("x", "y") for shift in GIVEN
+    Deviation("shifted", "words, weights and masks stand at their places",
+        "one of them is shifted by a word",
+        {f"{name} {shift}": {name: shift} for name in ("x", "y", "alpha") for shift in GIVEN
          if shift.startswith(("later", "earlier"))}
         | {"mask later": {"mask": "later"}, "mask earlier": {"mask": "earlier, to 0"},
            "y_mask later": {"y_mask": "later"}}, is_rare=True),
@@ -328,11 +329,14 @@ class PlacedDeviation(NamedTuple):
         return BY_NAME[self.name].places[self.place]
 
 
-def singles(with_rare: bool = True) -> Iterator[PlacedDeviation]:
-    """Yield every entry in each of its places, or every entry that is not rare."""
-    for deviation in CATALOGUE:
-        if with_rare or not deviation.is_rare:
-            yield from (PlacedDeviation(deviation.name, place) for place in deviation.places)
+def singles(with_rare: bool = True) -> list[PlacedDeviation]:
+    """Return every entry in each of its places, or every entry that is not rare."""
+    return [
+        PlacedDeviation(deviation.name, place)
+        for deviation in CATALOGUE
+        if with_rare or not deviation.is_rare
+        for place in deviation.places
+    ]
 
 
 def merged(deviations: tuple[PlacedDeviation, ...]) -> Changes | None:

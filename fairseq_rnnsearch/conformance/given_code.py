@@ -25,8 +25,8 @@ class Layout(NamedTuple):
 
     Attributes:
         time_first: positions before sentences.
-        rows: "all" at once, or one sentence after the other without padding, as a "batch of one"
-            or with "no batch axis".
+        rows: "all" at once; "one length", cut to the shortest; or one sentence after the other
+            without padding, as a "batch of one" or with "no batch axis".
         single: float32 instead of float64.
     """
 
@@ -38,6 +38,7 @@ class Layout(NamedTuple):
         order = "time first" if self.time_first else "batch first"
         how = {
             "all": order,
+            "one length": f"sentences of one length, {order}",
             "batch of one": f"one sentence at a time, {order}",
             "no batch axis": "one sentence at a time, without a batch axis",
         }[self.rows]
@@ -65,36 +66,40 @@ class GivenCode:
         if part is None and self.name in PARTS and not inspect.ismodule(target):
             part = self.name
         named = tuple(name for name in PARTS if callable(getattr(target, name, None)))
-        self._is_function = part is not None and part not in named
         self.parts = named if part is None else (part,)
         self._target, self._framework = target, framework
         if not self.parts:
             raise UserError(
                 f"{self.name}: neither it nor one of its functions is named for a part of the "
-                f"model: {', '.join(PARTS)}; --part (part= in Python) says what one computes"
+                f"model: {', '.join(PARTS)}; rename it, or say by --part (part= in Python) what it "
+                "computes"
             )
 
-    def layouts(self, part: str) -> list[list[Layout]]:
-        """Return layouts to try: all of one list, and only then those of the next."""
-        alone = [Layout(rows="no batch axis"), Layout(rows="batch of one")]
-        if not any("x" in axes for axes in PARTS[part].inputs.values()):
-            return [[Layout()], alone]
-        alone.append(Layout(time_first=True, rows="batch of one"))
-        asked = _asked(self._function(part, None))
-        if asked is not None and "mask" not in asked:
-            return [alone]  # it cannot know what is padding
-        return [[Layout(), Layout(time_first=True)], alone]
+    def layouts(self, part: str) -> list[Layout]:
+        """Return the layouts to try, in this order."""
+        orders = (False, True) if "mask" in PARTS[part].inputs else (False,)
+        batches = [Layout(order, rows) for rows in ("all", "batch of one") for order in orders]
+        return [*batches, Layout(rows="no batch axis")]
 
-    def run(self, part: str, layout: Layout, given: Arrays) -> Arrays:
+    def knows_padding(self, part: str) -> bool:
+        """Whether a part is told what is padding, or has none."""
+        asked = _asked(self._function(part, None))
+        return asked is None or "mask" in asked or "mask" not in PARTS[part].inputs
+
+    def run(self, part: str, layout: Layout, given: Arrays, edited: Arrays | None = None) -> Arrays:
         """Run a part, and return its quantities batch first.
 
         Args:
             given: its inputs, ``mask`` and ``y_mask``, batch first, padded on the right.
+            edited: parameters that replace the authors'.
 
         Raises:
             Refused: if the code fails, with file and line; if its output cannot be compared.
         """
-        p = {name: self._converted(array, layout) for name, array in parameters().items()}
+        p = {
+            name: self._converted(array, layout)
+            for name, array in (parameters() | (edited or {})).items()
+        }
         function = self._function(part, p)
         asked = _asked(function)
 
@@ -102,19 +107,20 @@ class GivenCode:
             offered = {n: self._converted(array, layout) for n, array in inputs.items()}
             offered = {"p": p} | offered
             if asked is not None:
-                offered = {n: value for n, value in (p | offered).items() if n in asked}
+                offered = _those(asked, p | offered)
             return self._guarded(function, offered)
 
         return run_in_layout(called, part, layout, given, self._as_array)
 
     def _function(self, part: str, p: Mapping[str, Any] | None) -> Callable:
-        if self._is_function:
-            return self._target
-        if not inspect.isclass(self._target) or p is None:
-            return getattr(self._target, part)
-        asked = _asked(self._target)
-        instance = self._guarded(self._target, {"p": p} if asked is None or "p" in asked else {})
-        return getattr(instance, part)
+        """Return the function of a part, of a new instance if there are parameters for one."""
+        owner = self._target
+        if inspect.isclass(owner) and p is not None:
+            owner = self._guarded(owner, _those(_asked(owner) or [], {"p": p, **p}))
+        for name in (part, "forward"):
+            if callable(getattr(owner, name, None)):
+                return getattr(owner, name)
+        return owner.__call__ if inspect.isclass(owner) else owner
 
     def _guarded(self, function: Callable, arguments: Mapping[str, Any]) -> Any:
         """Call the code; an error in it is shown with its place."""
@@ -152,6 +158,10 @@ def refused(problem: BaseException, name: str) -> Refused:
     return Refused(f"{place}: {reason(problem)}")
 
 
+def _those(asked: Sequence[str], offered: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in offered.items() if name in asked}
+
+
 def _asked(function: Callable) -> list[str] | None:
     """Return the names of the arguments; None if it takes any."""
     parameters = inspect.signature(function).parameters.values()
@@ -177,11 +187,12 @@ def run_in_layout(
     """
     inputs, outputs = PARTS[part]
     rows = len(next(given[name] for name in inputs))
-    batches = [slice(None)] if layout.rows == "all" else [slice(b, b + 1) for b in range(rows)]
+    is_batch = layout.rows in ("all", "one length")
+    batches = [slice(None)] if is_batch else [slice(b, b + 1) for b in range(rows)]
     of_runs = []
     for batch in batches:
         cut = {} if layout.rows == "all" else {
-            axis: given[mask][batch].sum()
+            axis: given[mask][batch].sum(1).min()
             for axis, mask in (("x", "mask"), ("y", "y_mask"))
             if mask in given
         }  # fmt: skip
@@ -246,7 +257,10 @@ def _identified(
                 break
         else:
             expected = [f"{n} {tuple(sizes[a] for a in outputs[n])}" for n in names]
-            raise Refused(f"returns an array of shape {array.shape}; may be {', '.join(expected)}")
+            raise Refused(
+                f"returns an array of shape {array.shape}; may be {', '.join(expected)}; name it "
+                "step if it returns several of a step's quantities"
+            )
     if not identified:
         raise Refused(f"returns nothing; may be {', '.join(outputs)}")
     return identified

@@ -1,4 +1,4 @@
-"""Which deviations of the catalogue compute given numbers: one, or two at once."""
+"""What given numbers are: those of one or two deviations, or the authors' after a simple change."""
 
 import functools
 import itertools
@@ -6,7 +6,14 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fairseq_rnnsearch.conformance.authors_numbers import PARTS, Arrays, counts, numbers, parameters
+from fairseq_rnnsearch.conformance.authors_numbers import (
+    NO_WORD,
+    PARTS,
+    Arrays,
+    counts,
+    numbers,
+    parameters,
+)
 from fairseq_rnnsearch.conformance.catalogue import PlacedDeviation, merged, singles
 from fairseq_rnnsearch.conformance.given_code import Layout, run_in_layout
 from fairseq_rnnsearch.conformance.variant_model import GIVEN, VariantModel
@@ -121,3 +128,146 @@ def _variant(part: str, layout: Layout, explanation: Explanation) -> Arrays:
 
 
 _kept_variant = functools.cache(_variant)
+
+
+def expected(part: str, layout: Layout) -> Arrays:
+    """Return the vectors of the authors' numbers; they have none of cut sentences: the model's."""
+    is_cut = layout.rows == "one length"
+    return (
+        _kept_variant(part, Layout(rows=layout.rows), ())
+        if is_cut
+        else vectors(part, numbers(part))
+    )
+
+
+def transformation(part: str, name: str, own: np.ndarray) -> str:
+    """Say which simple change of the authors' value gives a quantity; "" if none is known."""
+    authors = np.where(counts(part, name), numbers(part)[name], np.nan)
+    with np.errstate(all="ignore"):
+        views = {name: (own, authors)} | {
+            "weights": {"energies": (np.log(own), np.log(authors))},
+            "probabilities": {"logits": (own, authors)},
+        }.get(name, {})
+        for subject, (ours, theirs) in views.items():
+            is_free = subject in ("energies", "logits")  # what is added to all of a row is lost
+            changed = _multiplied(part, ours, theirs, is_free)
+            changed |= {} if is_free else _changed(PARTS[part].outputs[name], ours, theirs)
+            for change, candidate in changed.items():
+                gaps = np.ma.masked_invalid(ours - candidate)
+                gaps -= is_free * gaps.mean(-1, keepdims=True)
+                if 2 * gaps.count() > np.isfinite(theirs).sum() and np.abs(gaps).max() <= SINGLE:
+                    return f"{subject} = {change}"
+    return ""
+
+
+_MOVED = {
+    "later": lambda a: np.concatenate([a[:1] * np.nan, a[:-1]]),
+    "earlier": lambda a: np.concatenate([a[1:], a[:1] * np.nan]),
+}
+
+
+def _changed(axes: str, ours: np.ndarray, theirs: np.ndarray) -> Arrays:
+    """Return what changes of the authors' numbers give, by name; NaN where that is unknown."""
+    nearest = [np.argmin([np.nansum(np.abs(a - b)) for b in theirs]) for a in ours]
+    half = theirs.shape[-1] // 2 if axes.endswith("c") else 0
+    return {
+        **{f"{f.__name__} of the program's": f(theirs) for f in (np.log, np.exp, np.tanh)},
+        **{
+            f"the program's, one {side} position {how}": np.moveaxis(
+                move(np.moveaxis(theirs, at, 0)), 0, at
+            )
+            for at, side in enumerate({"x": "source", "y": "target"}.get(axis) for axis in axes)
+            for how, move in _MOVED.items()
+            if side
+        },
+        "the program's with forward and backward states exchanged": np.roll(theirs, half, -1),
+        "the program's of other sentences of the batch": theirs[nearest],
+    }
+
+
+def _multiplied(part: str, ours: np.ndarray, theirs: np.ndarray, is_free: bool) -> Arrays:
+    """Return the authors' numbers times the factor that fits best, by its name."""
+    a, b = (np.ma.masked_invalid(array + 0 * (ours + theirs)) for array in (ours, theirs))
+    a, b = (array - is_free * array.mean(-1, keepdims=True) for array in (a, b))
+    of_row = tuple(range(1, a.ndim))
+    factor = np.ma.filled((a * b).sum(of_row) / (b * b).sum(of_row), np.nan)
+    sizes = {"n'": 12, "the root of n'": np.sqrt(12), "ln 2": np.log(2)}
+    sizes |= {f"the number of {side} words": mask.sum(1) for _, side, mask in _sides(part)}
+    ratios = {
+        **{f"the program's times {size}": n for size, n in sizes.items()},
+        **{f"the program's divided by {size}": 1 / n for size, n in sizes.items()},
+        f"the program's times {factor[0]:.4g}": factor[0],
+        f"the program's times {factor.min():.3g} to {factor.max():.3g}, by row": (
+            factor if of_row and not is_free else np.nan
+        ),
+    }
+    by = factor.reshape(-1, *(1 for _ in of_row))
+    fitting = [how for how, ratio in ratios.items() if np.allclose(factor, ratio, rtol=1e-4)]
+    return {how: by * theirs for how in fitting[:1] if not np.allclose(factor, 1, atol=1e-3)}
+
+
+def measured(part: str, name: str, own: np.ndarray) -> list[str]:
+    """Return what can be seen of a quantity that differs."""
+    if change := transformation(part, name, own):
+        return [change]
+    authors, valid, facts = numbers(part)[name], counts(part, name), {}
+    gaps = np.where(valid, np.abs(own - authors), 0)
+    if name == "weights":
+        sums = own.sum(-1)[valid.any(-1)]
+        padding = np.where(authors > 0, 0, own).sum(-1)[valid.any(-1)].max()
+        hidden = _where(part, name, (own == 0) & (authors > 0))
+        facts = {
+            f"weights are negative, down to {own.min():.2g}": own.min() < 0,
+            f"rows of weights sum to {sums.min():.3g} to {sums.max():.3g}, not to 1": (
+                np.abs(sums - 1).max() > SINGLE
+            ),
+            f"padding gets up to {padding:.2g} of the weights: its energies are not small enough": (
+                padding > SINGLE
+            ),
+            f"no weight on {hidden}": hidden,
+        }
+    where = _where(part, name, gaps > 0.1 * SINGLE)
+    facts[f"{name}: differs only in {where}"] = where
+    return [fact for fact, holds in facts.items() if holds]
+
+
+def _sides(part: str) -> list[tuple[str, str, np.ndarray]]:
+    """Return axis, name and mask of source and target, as far as a part has them."""
+    given = numbers(part)
+    sides = (("x", "source", given.get("mask")), ("y", "target", given.get("y_mask")))
+    return [side for side in sides if side[2] is not None]
+
+
+def _where(part: str, name: str, found: np.ndarray) -> str:
+    """Name the places in which all was found, if there are others; narrow ones before wide ones."""
+    axes, valid = PARTS[part].outputs[name], counts(part, name)
+    is_forward = np.arange(24) < 12
+    places = {"the forward states": ("c", is_forward), "the backward states": ("c", ~is_forward)}
+    for axis, side, mask in _sides(part):
+        number = mask.cumsum(1) * mask
+        is_last = number == number.max(1, keepdims=True)
+        places |= {
+            f"sentences whose {side} is padded": ("b", ~mask.all(1)),
+            f"the first {side} word": ("b" + axis, number == 1),
+            f"the last {side} word": ("b" + axis, is_last),
+            f"all {side} words but the first": ("b" + axis, number > 1),
+            f"all {side} words but the last": ("b" + axis, mask & ~is_last),
+        }
+    if "y_prev" in numbers(part):
+        is_first = numbers(part)["y_prev"] == NO_WORD
+        places |= {"the first word": ("b", is_first), "all words but the first": ("b", ~is_first)}
+    spread = {
+        place: np.einsum(f"{letters},{axes}->{axes}", own, np.ones(found.shape)) > 0
+        for place, (letters, own) in places.items()
+        if set(letters) <= set(axes)
+    }
+    fitting = {
+        place: own
+        for place, own in spread.items()
+        if found.any() and not (found & ~own).any() and (valid & ~own).any()
+    }
+    return ", ".join(
+        place
+        for place, own in fitting.items()
+        if not any((other <= own).all() and (other < own).any() for other in fitting.values())
+    )

@@ -32,6 +32,7 @@ CHOICES = {
     "sees_end": True,  # whether the end of the source sentence is attended to
     "softmax_axis": 1,  # 0: over the batch; None: over all
     "weights": "softmax",  # see `VariantModel.weights`
+    "alpha": "as it is",  # a name in `GIVEN`
     "context": "annotations",  # see `VariantModel._context`
     "order": "program",  # appendix, section 3, next, new state attends
     "passed_on": "state",  # start, zero
@@ -59,6 +60,7 @@ FUNCTIONS = {
 }
 # What a change may make of an array that a part is given; of all but "all", axis 1 is positions.
 GIVEN = {
+    "as it is": lambda a: a,
     "later": lambda a: np.concatenate([a[:, :1], a[:, :-1]], 1),
     "later, from 0": lambda a: np.concatenate([a[:, :1] * 0, a[:, :-1]], 1),
     "later, around": lambda a: np.roll(a, 1, 1),
@@ -170,7 +172,7 @@ class VariantModel:
             alpha = alpha * mask
         if kind == "hard":
             alpha = (alpha == alpha.max(1, keepdims=True)) * 1.0
-        return alpha
+        return GIVEN[self.choice["alpha"]](alpha)
 
     def context(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray, alpha: object) -> Arrays:
         return {"context": self._context(self.weights(s, h, mask)["weights"], h, mask)}

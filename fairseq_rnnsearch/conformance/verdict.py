@@ -1,22 +1,28 @@
 """Whether given code computes what the authors' program computed, and if not, what it computes."""
 
+import contextlib
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairseq_rnnsearch.conformance.authors_numbers import Arrays, numbers
+from fairseq_rnnsearch.conformance.authors_numbers import PARTS, Arrays, numbers
 from fairseq_rnnsearch.conformance.catalogue import BY_NAME, PlacedDeviation
 from fairseq_rnnsearch.conformance.given_code import GivenCode, Layout, Refused
 from fairseq_rnnsearch.conformance.matching import (
     SINGLE,
     Explanation,
     differences,
+    expected,
     matches,
+    measured,
+    transformation,
     vectors,
 )
 from fairseq_rnnsearch.errors import UserError
+
+ALONE = "one sentence at a time it is equal, in a batch it is not"
 
 
 class PartReport(NamedTuple):
@@ -25,23 +31,32 @@ class PartReport(NamedTuple):
     Attributes:
         layout: in which it was run.
         errors: largest difference from the authors' number, for each quantity returned.
-        deviations: what explains the differences; empty if there are none, or nothing does.
+        outputs: what it returned, by name, batch first; probabilities in logarithms.
+        explanation: what explains the differences; empty if there are none, or nothing does.
         others: explanations that give the same numbers.
-        explained: the quantities that the deviations reproduce.
+        explained: the quantities that the explanation reproduces.
+        findings: what was measured of the first difference that is not explained.
         refusal: why it cannot be run or compared; there are no errors then.
     """
 
     part: str
     layout: Layout
     errors: dict[str, float]
-    deviations: Explanation = ()
+    outputs: Arrays
+    explanation: Explanation = ()
     others: tuple[Explanation, ...] = ()
     explained: tuple[str, ...] = ()
+    findings: tuple[str, ...] = ()
     refusal: str = ""
 
     @property
     def ok(self) -> bool:
         return not self.refusal and max(self.errors.values()) <= SINGLE
+
+    @property
+    def deviations(self) -> Explanation:
+        """The explanation if it reproduces everything; otherwise the code is only as if."""
+        return self.explanation if len(self.explained) == len(self.errors) else ()
 
     def __str__(self) -> str:
         if self.refusal:
@@ -50,19 +65,17 @@ class PartReport(NamedTuple):
         for name, error in self.errors.items():
             same = "equal to rounding" if error <= SINGLE else "DIFFERS"
             lines.append(f"{name:<22} {same}, largest difference {error:.1e}")
-        if self.deviations:
-            is_whole = len(self.explained) == len(self.errors)
-            of = "This" if is_whole else f"Up to {self.explained[-1]}, this"
-            lines.append(f"{of} is {_named(self.deviations)}:")
-            for name in dict.fromkeys(_names(self.deviations)):
+        if self.explanation:
+            of = "This is" if self.deviations else f"Up to {self.explained[-1]}, it is as if"
+            lines.append(f"{of} {_named(self.explanation)}:")
+            for name in dict.fromkeys(_names(self.explanation)):
                 entry = BY_NAME[name]
                 lines += [f"  the program  {entry.program}", f"  here         {entry.instead}"]
             lines += [f"or {_named(other)}, which gives the same numbers" for other in self.others]
-            if not is_whole:
-                lines.append("Nothing in the catalogue explains what follows: check it by itself.")
-        elif not self.ok:
-            first = _first(self.errors)
-            lines.append(f"Nothing in the catalogue explains this; {first} is the first to differ.")
+        if not self.ok and not self.deviations:
+            what = "what follows" if self.explanation else _first(self.errors)
+            lines.append(f"Nothing in the catalogue explains {what}.")
+            lines += [f"Measured: {finding}." for finding in self.findings]
         return "\n  ".join(lines)
 
 
@@ -100,8 +113,13 @@ class Report(NamedTuple):
         if all(part.ok or part.refusal for part in self.parts):
             but = f"all but {', '.join(self.refused)} is " if self.refused else ""
             verdict = f"{but}equal to the authors' program, largest difference {{:.1e}}"
+            alone = [one.part for one in self.parts if one.ok and one.layout.rows != "all"]
+            verdict += f"; padding was not tried: {', '.join(alone)}" if alone else ""
         else:
-            named = ", ".join(self.deviations) or "nothing in the catalogue explains it"
+            found = (finding for part in self.parts for finding in part.findings)
+            named = ", ".join(self.deviations) or next(
+                found, "nothing in the catalogue explains it"
+            )
             verdict = f"differs from the authors' program by {{:.1e}}: {named}"
         lines = [f"{self.name}: {verdict.format(self.largest_error)}", *map(str, self.parts)]
         if self.deviations:
@@ -128,57 +146,131 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
         UserError: if none of the code can be run, with its file and line, or compared.
     """
     given = GivenCode(target, part, framework)
-    parts = [_report_of(given, name) for name in given.parts]
+    found = [_run(given, name) for name in given.parts]
+    orders = {
+        first.layout.time_first
+        for first, *_ in found
+        if first.ok and "mask" in PARTS[first.part].inputs
+    }
+    parts = [
+        _explained(given, [one for one in of_part if one.layout.time_first in orders] or of_part)
+        for of_part in found
+    ]
     if all(one.refusal for one in parts):
         refusals = "; ".join(f"{one.part}: {one.refusal}" for one in parts)
         raise UserError(f"{given.name}: {refusals}" if len(parts) > 1 else parts[0].refusal)
     return Report(given.name, tuple(parts))
 
 
-def _report_of(given: GivenCode, part: str) -> PartReport:
-    """Check a part in the layouts in which it can be run, or say why it runs in none."""
-    mistakes, differing = {}, []
-    for single, group in itertools.product((False, True), given.layouts(part)):
-        for layout in group:
-            layout = layout._replace(single=single)
-            try:
-                outputs = vectors(part, _in_logarithms(given.run(part, layout, numbers(part))))
-            except Refused as problem:
-                mistakes.setdefault(single, f"{problem} ({layout})")
+def _attempt(given: GivenCode, part: str, layout: Layout) -> PartReport:
+    outputs = _in_logarithms(given.run(part, layout, numbers(part)))
+    errors = differences(vectors(part, outputs), expected(part, layout))
+    return PartReport(part, layout, errors, outputs)
+
+
+def _run(given: GivenCode, part: str) -> list[PartReport]:
+    """Run a part in the layouts in which it can be run; return reports to choose from.
+
+    It is one report if the part is right, or cannot be run.
+    """
+    mistakes, found, knows_padding = {}, [], given.knows_padding(part)
+    for single, layout in itertools.product((False, True), given.layouts(part)):
+        if found and (
+            single != found[0].layout.single
+            or (knows_padding and layout.rows != found[0].layout.rows == "all")  # a wrong mask
+            or (layout.rows == "no batch axis" and any(ALONE in one.findings for one in found))
+        ):
+            break
+        layout = layout._replace(single=single)
+        try:
+            report = _attempt(given, part, layout)
+            if report.ok and layout.rows == "batch of one":
+                layout = layout._replace(rows="one length")
+                report = _attempt(given, part, layout)._replace(findings=(ALONE,))
+        except Refused as problem:
+            mistakes.setdefault(single, f"{problem} ({layout})")
+            if layout.rows != "one length":
                 continue
-            report = PartReport(part, layout, differences(outputs, vectors(part, numbers(part))))
-            if report.ok:
-                return report
-            differing.append((report, outputs))
-        if differing:
-            break  # without padding, a wrong mask would pass
-    if not differing:
-        message, in_single = mistakes[False], mistakes[True]
-        if in_single.replace(", float32", "") != message:  # float32 code fails otherwise in float64
-            message += f"; {in_single}"
-        return PartReport(part, Layout(), {}, refusal=message)
-    closest = min((report for report, _ in differing), key=lambda one: max(one.errors.values()))
-    return _explained(differing) or closest
+            refusal = f"{problem} ({layout}); {ALONE}"
+            report = PartReport(part, layout, {}, {}, findings=(ALONE,), refusal=refusal)
+        if report.ok and layout.rows == "one length" and knows_padding:
+            report = report._replace(refusal=mistakes.get(single, ""))
+        if report.ok:
+            return [report]
+        found.append(report)
+    if not found:
+        refusal = mistakes[False]
+        if mistakes[True].replace(", float32", "") != refusal:  # float32 code fails otherwise
+            refusal += f"; {mistakes[True]}"
+        found = [PartReport(part, Layout(), {}, {}, refusal=refusal)]
+    best = min(map(_rank, found))
+    return [report for report in found if _rank(report) == best]
 
 
-def _explained(attempts: Sequence[tuple[PartReport, Arrays]]) -> PartReport | None:
+def _rank(report: PartReport) -> tuple[bool, ...]:
+    """Order reports: with padding come last those of code that knows none, which is unfair."""
+    return report.layout.rows == "all", ALONE not in report.findings, bool(report.refusal)
+
+
+def _explained(given: GivenCode, reports: Sequence[PartReport]) -> PartReport:
+    """Name the deviations that reproduce what was returned, or measure what nothing explains."""
+    if reports[0].ok or reports[0].refusal:
+        return reports[0]
+    reports = sorted(reports, key=_share_wrong)
+    report = _catalogued(reports) or reports[0]
+    left = [n for n, e in report.errors.items() if e > SINGLE and n not in report.explained]
+    if report.deviations or report.findings or not left or np.isinf(report.errors[left[0]]):
+        return report
+    return report._replace(findings=tuple(_measured(given, report, left[0])))
+
+
+def _share_wrong(report: PartReport) -> float:
+    authors = expected(report.part, report.layout)
+    pairs = [(own, authors[name]) for name, own in vectors(report.part, report.outputs).items()]
+    return np.mean([a.shape != b.shape or np.mean(~(np.abs(a - b) <= SINGLE)) for a, b in pairs])
+
+
+def _measured(given: GivenCode, report: PartReport, name: str) -> Iterator[str]:
+    """Yield what can be measured of a quantity, also by running the code again."""
+    part, layout, own = report.part, report.layout, report.outputs[name]
+
+    def run(**changes: object) -> PartReport:
+        return _attempt(given, part, layout._replace(**changes))
+
+    facts = measured(part, name, own)
+    if not np.allclose(run().outputs[name], own, atol=SINGLE, equal_nan=True):
+        facts = ["two runs give different numbers: something is random, such as dropout"]
+    yield from facts
+    with contextlib.suppress(Refused):
+        if layout.rows == "all" and run(rows="batch of one").errors[name] <= SINGLE:
+            yield f"{ALONE}: padding or other sentences change it"
+    with contextlib.suppress(Refused):
+        same = run(single=True).outputs[name] == own  # which float32 changes in other code
+        if not (facts or layout.single) and same[np.abs(own - numbers(part)[name]) > SINGLE].all():
+            yield "numbers are rounded to half precision, or further"
+
+
+def _catalogued(reports: Sequence[PartReport]) -> PartReport | None:
     """Return the first report with deviations that reproduce what was returned, fewest first.
 
     They reproduce all quantities or, if nothing does that, all up to the first that differs.
     """
     for is_whole, number in itertools.product((True, False), (1, 2)):
-        for report, outputs in attempts:
-            names = tuple(outputs)
-            first = names.index(_first(report.errors))
-            wanted = names if is_whole else names[: first + 1]
-            if not is_whole and wanted == names:
-                continue  # tried before
-            target = {name: outputs[name] for name in wanted}
-            if explanations := matches(report.part, report.layout, target, number):
+        for report in reports:
+            part, outputs, names = report.part, report.outputs, tuple(report.errors)
+            first = _first(report.errors)
+            wanted = names if is_whole else names[: names.index(first) + 1]
+            is_single = len(names) == 1 and np.isfinite(report.errors[first])
+            if (not is_whole and wanted == names) or (number == 2 and report.findings):
+                continue  # tried before, or explained already
+            if number == 2 and is_single and transformation(part, first, outputs[first]):
+                continue  # which takes less time
+            target = vectors(part, {name: outputs[name] for name in wanted})
+            if explanations := matches(part, report.layout, target, number):
                 others = {_names(one): one for one in reversed(explanations)}
                 del others[_names(explanations[0])]
                 return report._replace(
-                    deviations=explanations[0], others=tuple(others.values()), explained=wanted
+                    explanation=explanations[0], others=tuple(others.values()), explained=wanted
                 )
     return None
 
