@@ -97,7 +97,7 @@ def alignments_again(folder):
         source, target, number = entry["source"], entry["target"], entry["id"]
         weights = np.array(entry["weights"], float).reshape(len(target), len(source))
         found[number] = _values(Alignment(source, target, weights, number, entry.get("score")))
-    return found
+    return {number + (0 in found): one for number, one in found.items()}
 
 
 def _values(one):

@@ -140,7 +140,7 @@ def test_gallery_writes_what_is_asked_for(tmp_path):
 def test_a_gallery_replaces_an_earlier_one_as_a_whole(tmp_path):
     (tmp_path / "sentence0003-mine.png").touch()
     write_gallery(tmp_path, [PIECES, replace(PIECES, id=1)], ALL)
-    write_gallery(tmp_path, [PIECES], ("text", "pharaoh"))
+    write_gallery(tmp_path, [PIECES], ("text", "pharaoh"), replaces=True)
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         *("alignments.pharaoh", "sentence0003-mine.png", "sentence0003.txt")
     ]

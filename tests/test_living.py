@@ -118,7 +118,7 @@ def batch(model, source, target=None):
     """A sentence, and maybe its translation, given as tokens."""
     sources = [numbers_of(model.source_dictionary, source)]
     targets = target and [numbers_of(model.target_dictionary, target)]
-    return model.networks._batch(sources, targets)
+    return model.networks._batch(sources, targets, left=False)
 
 
 def in_words(model, text, hypothesis):

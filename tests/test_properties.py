@@ -74,7 +74,7 @@ def test_joined_links_lie_between_intersection_and_union(forward, inverse, metho
     assert symmetrise(forward, forward, method) == forward
 
 
-@given(st.lists(words, max_size=4), st.lists(words, max_size=4), st.integers(0, 99))
+@given(st.lists(words, max_size=4), st.lists(words, max_size=4), st.integers(1, 99))
 def test_alignments_are_read_back_and_no_word_becomes_markup(tmp_path, source, target, seed):
     draw = np.random.default_rng(seed)
     weights = draw.random((len(target), len(source))).round(6)

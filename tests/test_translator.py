@@ -311,7 +311,7 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
     links = (out / "alignments.pharaoh").read_text().splitlines()
     lines = (out / "alignments.jsonl").read_text().splitlines()
     expected = model.align(*map(list, zip(*test_pairs, strict=True)))
-    for number, (link, line, pair) in enumerate(zip(links, lines, expected, strict=True)):
+    for number, (link, line, pair) in enumerate(zip(links, lines, expected, strict=True), start=1):
         assert link == pair.alignment.pharaoh()
         assert json.loads(line)["id"] == number
         assert tuple(json.loads(line)["target"]) == pair.tokens

@@ -88,7 +88,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     look = look_of(options, [file.name for file in files], model.languages)
     inverse = _inverse_of(model, options) if options.inverse else None
     with contextlib.ExitStack() as stack:
-        gallery = stack.enter_context(Gallery(options.out, formats, look))
+        gallery = stack.enter_context(Gallery(options.out, formats, look, replaces=True))
         stack.enter_context(model.as_one_text())
         texts = [_begun(stack, options.out / name) for name in TEXTS]
         if inverse:

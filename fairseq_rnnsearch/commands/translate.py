@@ -80,7 +80,9 @@ def _translate(
         if options.heatmap_dir:
             names = [Path(name).name for name in options.files if name != "-"]
             look = look_of(options, names, model.languages)
-            gallery = stack.enter_context(Gallery(options.heatmap_dir, formats, look))
+            gallery = stack.enter_context(
+                Gallery(options.heatmap_dir, formats, look, replaces=True)
+            )
         if not is_typed:  # each line is a text of its own there
             stack.enter_context(model.as_one_text())
         try:

@@ -74,8 +74,7 @@ class Gallery:
     """Writes alignments one by one, in memory that does not grow with their number.
 
     A picture is there once it is drawn; the other files appear when the block ends, and not at all
-    if it ends with an error or Ctrl-C. What an earlier gallery has left in the folder goes when the
-    block ends without one::
+    if it ends with an error or Ctrl-C::
 
         with Gallery(folder, ("png", "jsonl")) as gallery:
             for alignment in alignments:
@@ -85,15 +84,20 @@ class Gallery:
         folder: created if missing.
         formats: some of ``FORMATS``.
         look: the style of pictures and page, and the page's title.
+        replaces: whether the files of an earlier gallery in the folder go, once the block ends
+            without an error.
 
     Raises:
         UserError: when something cannot be written.
     """
 
-    def __init__(self, folder: Path, formats: Sequence[str], look: Look = PLAIN) -> None:
+    def __init__(
+        self, folder: Path, formats: Sequence[str], look: Look = PLAIN, replaces: bool = False
+    ) -> None:
         self._folder = Path(folder)
         self._formats = tuple(formats)
         self._look = look
+        self._replaces = replaces
         self._lines: dict[str, IO[str]] = {}
         self._page: Page | None = None
         self._unfinished: list[Path] = []
@@ -126,7 +130,7 @@ class Gallery:
             if self._page and not self._page.is_empty:
                 self._page.finish()
                 self._written.add(PAGE)
-        for path in self._folder.iterdir():
+        for path in self._folder.iterdir() if self._replaces else ():
             if _FILES.fullmatch(path.name) and path.name not in self._written:
                 path.unlink()
 
@@ -158,17 +162,18 @@ def write_gallery(
     formats: Sequence[str],
     look: Look = PLAIN,
     progress: bool = False,
+    replaces: bool = False,
 ) -> None:
     """Write every alignment in every format, in the order of their ids.
 
     Args:
-        folder, formats, look: as for `Gallery`.
+        folder, formats, look, replaces: as for `Gallery`.
         progress: show on the standard error how far it is, and where the files are.
     """
     from tqdm import tqdm
 
     ordered = sorted(alignments, key=lambda alignment: alignment.id)
-    with Gallery(folder, formats, look) as gallery:
+    with Gallery(folder, formats, look, replaces) as gallery:
         for alignment in tqdm(ordered, "drawing alignments", unit="sentence", disable=not progress):
             gallery.add(alignment)
     if progress:

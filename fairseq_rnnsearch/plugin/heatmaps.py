@@ -105,7 +105,8 @@ class Heatmaps:
         if self._translations:
             look = self._look(list(self._datasets))
             folder = Path(self._cfg.heatmap_dir)
-            write_gallery(folder, self._translations, self._formats, look, progress=True)
+            drawn = folder, self._translations, self._formats, look
+            write_gallery(*drawn, progress=True, replaces=True)
             self._translations = []
 
     def add_translations(self, sample: dict, hypotheses: Sequence[Sequence[dict]]) -> None:
