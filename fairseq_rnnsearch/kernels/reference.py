@@ -158,7 +158,7 @@ class Reference:
             the cost and, without a gradient, -log p of the words; both summed, in float32 or
             wider, and equal without label smoothing.
         """
-        logits = self.output_logits(t, weight, bias)
+        logits = nn.functional.linear(t, weight, bias)
         lprobs = torch.log_softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
         if present is not None:
             lprobs = torch.where(present.unsqueeze(1), lprobs, 0.0)
@@ -189,10 +189,6 @@ class Reference:
             pads: the padding symbol of each.
         """
         return function(*words, label_smoothing)
-
-    def output_logits(self, t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """Return all logits: ``(..., l)`` to ``(..., symbols)``."""
-        return nn.functional.linear(t, weight, bias)
 
 
 def _one_direction(

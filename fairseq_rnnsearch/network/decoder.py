@@ -182,7 +182,7 @@ class Decoder(RunByBackend):
     def output_layer(self, features: Tensor) -> Tensor:
         """Return unnormalised log-probabilities: t_i, ``(..., l)``, to ``(..., words)``."""
         output = self.output
-        return self.backend.output_logits(output.inner(features), output.weight, output.bias)
+        return nn.functional.linear(output.inner(features), output.weight, output.bias)
 
     @in_compute_dtype
     def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
