@@ -96,6 +96,7 @@ MISTAKES = {
     "--source @/a.en --target @/a.fr": "a.en: only 1 usable pair for train",
     "--source @/a.en --target @/a.fr --work @": "has other things in it (a)",
     "--source @/empty.en --target @/a.fr": "empty.en has 0 lines but @/a.fr has 1 line",
+    "--finish --source @/twenty.en --target @/twenty.fr": "has no training with a checkpoint",
     "--corpus @/corpus --languages en,fr": "valid.en has 1 line but @/corpus/valid.fr has 2 lines",
     "--sauce": "unrecognized arguments: --sauce",
 }
@@ -106,6 +107,8 @@ def test_mistakes_make_nothing(tmp_path, given, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for file in ("a.en", "a.fr", "b.en", "a"):
         (tmp_path / file).write_text(f"{file}\n")
+    for language in ("en", "fr"):
+        (tmp_path / f"twenty.{language}").write_text("".join(f"line {n}\n" for n in range(25)))
     (tmp_path / "empty.en").touch()
     (tmp_path / "corpus").mkdir()
     for part, (language, end) in product(("train", "valid", "test"), (("en", ""), ("fr", "\nb"))):
@@ -212,7 +215,9 @@ def test_a_program_ends_with_a_training_that_is_killed(tmp_path):
 
 
 @pytest.mark.parametrize("is_split", [True, False])
-def test_a_folder_goes_on_with_its_own_text_and_tokens_alone(tmp_path, monkeypatch, is_split):
+def test_a_folder_goes_on_with_its_own_text_and_tokens_alone(
+    tmp_path, monkeypatch, is_split, capsys
+):
     """The same pairs, of which one has moved to another part, are another text."""
     monkeypatch.setattr(Training, "prepare_text", lambda _: [])
     write_text(tmp_path, train=60, valid=9, test=9)
@@ -222,6 +227,8 @@ def test_a_folder_goes_on_with_its_own_text_and_tokens_alone(tmp_path, monkeypat
     again = [*given.split(), f"--work={tmp_path}/work", "--stop-after=text"]
     main(again)
     main([*again, "--target-tokenizer=reversible", "--beam=1"])
+    main([*again[:-1], "--dry-run"])
+    assert "; left to do: train" in capsys.readouterr().err
     with pytest.raises(UserError, match="now --target-tokenizer space instead of reversible"):
         main([*again, "--target-tokenizer=space", "--dry-run"])
     with pytest.raises(UserError, match="now TOKENIZER_fr=space instead of reversible"):
