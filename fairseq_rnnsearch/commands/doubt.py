@@ -20,7 +20,7 @@ REASONS = (
     "far less sure than on its validation text",
 )
 
-ENOUGH = 8  # tokens of a source; below, only an empty translation is too short
+ENOUGH = 12  # tokens of a source; below, only an empty translation is too short
 REPEATED = r"(.{4,60}?)\1\1|(.{10,80}?)\2"  # in lower case, between spaces
 _SHORT = 0.45  # of the usual length
 _LESS_SURE = 0.2  # bits a token
