@@ -548,20 +548,23 @@ def test_longest_counts_without_bpe_dropout_and_150_characters(tmp_path):
     assert [read(one)["longest"] for one in (*given, {**given[1], "longest": 50})] == [150, 150, 50]
 
 
-@pytest.mark.parametrize(("references", "has_bleu"), [("a\nb\n", False), ("a\nb c d e\n", True)])
+@pytest.mark.parametrize(
+    ("references", "has_bleu"),
+    [("a\nb\n", False), ("a\nb c d e\n", True), ("a\n" * 19 + "b c d e\n", False)],
+)
 def test_single_words_have_a_score(tmp_path, references, has_bleu, monkeypatch, capsys):
-    found, scored = training(tmp_path), []
+    found, scored, lines = training(tmp_path), [], references.count("\n")
     monkeypatch.setattr(Training, "_score", lambda self, _, *options: scored.append(options) or {})
     (tmp_path / "corpus").mkdir()
     found.translations.mkdir()
     for name, text in (
-        ("corpus/test.en", "A\nB\n"), ("corpus/test.fr", references),
-        (found.translations / "text.fr", "a\nc\n"),
+        ("corpus/test.en", "A\n" * lines), ("corpus/test.fr", references),
+        (found.translations / "text.fr", "a\n" + "c\n" * (lines - 1)),
         (found.translations / "generate-test.txt", "P-1\t-2 -1\nP-0\t-0.5 -0.5\n"),
     ):  # fmt: skip
         (tmp_path / name).write_text(text)
     found.report()
-    assert "1 of 2 translations equal to the reference" in capsys.readouterr().out
+    assert f"1 of {lines} translations equal to the reference" in capsys.readouterr().out
     assert json.loads((tmp_path / "validation.json").read_text()) == {"token_score_10": -1.5}
     assert ["bleu" in options for options in scored] == ([False, True] if has_bleu else [False])
 
