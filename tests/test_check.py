@@ -294,7 +294,7 @@ def one_vector_at_a_time(s, h, W_a, U_a, v_a):
         (side_by_side, "state", "numpy", "state"),
         (step_as_a_tuple, "step", "torch", "state"),
         (one_vector_at_a_time, "weights", "numpy", "without a batch axis"),
-        (one_vector_at_a_time, "weights", "numpy", "padding was not tried: weights"),
+        (lambda alpha, h: alpha @ h, "context", "numpy", "padding was not tried: context"),
         (Attention, "weights", "torch", "batch first"),
     ],
 )
@@ -384,7 +384,7 @@ def first_states(x, mask, y, y_mask):
         (lambda s, h, mask: weights_of(s, h, mask[::-1]), "weights", "it is not: padding"),
         (lambda alpha, h, mask: (alpha[..., None] * h).sum(1) / mask.sum(1)[:, None], "context",
          "divided by the number of source words"),
-        (backward_earlier, "encode", "only in the backward states"),
+        (backward_earlier, "encode", "the forward half is equal"),
         (lambda x: annotations_of(x.T.reshape(x.shape), x >= 0), "encode", "in a batch it is not"),
         (lambda x, mask: annotations_of(x, mask)[[1, 0, 2, 3]], "encode", "of other sentences"),
         (first_states, "sentence", "one target position later"),

@@ -218,7 +218,7 @@ def measured(part: str, name: str, own: np.ndarray) -> list[str]:
         hidden = _where(part, name, (own == 0) & (authors > 0))
         facts = {
             f"weights are negative, down to {own.min():.2g}": own.min() < 0,
-            f"rows of weights sum to {sums.min():.3g} to {sums.max():.3g}, not to 1": (
+            f"rows of weights sum to {sums.min():.4f} to {sums.max():.4f}, not to 1": (
                 np.abs(sums - 1).max() > SINGLE
             ),
             f"padding gets up to {padding:.2g} of the weights: its energies are not small enough": (
@@ -226,23 +226,28 @@ def measured(part: str, name: str, own: np.ndarray) -> list[str]:
             ),
             f"no weight on {hidden}": hidden,
         }
-    where = _where(part, name, gaps > 0.1 * SINGLE)
-    facts[f"{name}: differs only in {where}"] = where
+    halves = {name: True}
+    if PARTS[part].outputs[name].endswith("c"):
+        is_forward = np.arange(own.shape[-1]) < own.shape[-1] // 2
+        halves = {"the forward half": is_forward, "the backward half": ~is_forward}
+    for subject, half in halves.items():
+        wrong = (gaps > 0.1 * SINGLE) & half
+        where = _where(part, name, wrong)
+        facts[f"{subject}: differs only in {where}"] = where
+        facts[f"{subject} is equal, the other half differs"] = not wrong.any()
     return [fact for fact, holds in facts.items() if holds]
 
 
 def _sides(part: str) -> list[tuple[str, str, np.ndarray]]:
-    """Return axis, name and mask of source and target, as far as a part has them."""
-    given = numbers(part)
-    sides = (("x", "source", given.get("mask")), ("y", "target", given.get("y_mask")))
-    return [side for side in sides if side[2] is not None]
+    """Return axis, name and mask of source and target, as far as a part is given them."""
+    sides = (("x", "source", "mask"), ("y", "target", "y_mask"))
+    return [(a, side, numbers(part)[m]) for a, side, m in sides if m in PARTS[part].inputs]
 
 
 def _where(part: str, name: str, found: np.ndarray) -> str:
     """Name the places in which all was found, if there are others; narrow ones before wide ones."""
     axes, valid = PARTS[part].outputs[name], counts(part, name)
-    is_forward = np.arange(24) < 12
-    places = {"the forward states": ("c", is_forward), "the backward states": ("c", ~is_forward)}
+    places = {}
     for axis, side, mask in _sides(part):
         number = mask.cumsum(1) * mask
         is_last = number == number.max(1, keepdims=True)

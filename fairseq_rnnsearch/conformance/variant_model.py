@@ -95,14 +95,12 @@ class VariantModel:
         kind = self.choice["backward"]
         step = 1 if kind == "left to right" else -1
         backward = self._run("_backward", words[:, ::step], moves[:, ::step])
-        if kind != "unreversed batch":
-            backward = backward[:, ::step]
-        if kind == "unreversed":
-            backward = _each_reversed(backward, mask)
+        backward = {
+            "unreversed batch": lambda: backward,
+            "unreversed": lambda: _each_reversed(backward[:, ::step], mask),
+        }.get(kind, lambda: backward[:, ::step])()
         start = self.start(np.concatenate([forward, backward], 2), mask)
-        if kind in ("zero", "forward"):
-            backward = forward * (kind == "forward")
-        halves = [forward, backward]
+        halves = [forward, {"zero": forward * 0, "forward": forward}.get(kind, backward)]
         h = np.concatenate(halves if self.choice["halves"] == "forward first" else halves[::-1], 2)
         return {"annotations": h, **start}
 
@@ -249,22 +247,23 @@ class VariantModel:
         self, x: np.ndarray, mask: np.ndarray, y: np.ndarray, y_mask: np.ndarray
     ) -> Arrays:
         quantities = self.encode(x, mask)
-        h, s, y_prev, steps = (
+        h, start, y_prev, steps = (
             quantities["annotations"],
             quantities["start"],
             np.full(len(y), NO_WORD),
             [],
         )
-        begin = {"zero": s * 0}.get(self.choice["passed_on"], s)
+        s = start
         for word in y.T:
-            steps.append(self.step(s, y_prev, word, h, mask, quantities["start"]))
+            steps.append(self.step(s, y_prev, word, h, mask, start))
             if "state" not in steps[-1]:
                 return quantities
-            s, y_prev = steps[-1]["state"] if self.choice["passed_on"] == "state" else begin, word
-        for name, of_step in (
-            ("weights", "weights"), ("states", "state"), ("probabilities", "probabilities"),
-        ):  # fmt: skip
-            quantities[name] = np.stack([step[of_step] for step in steps], 1)
+            passed_on = {"state": steps[-1]["state"], "start": start, "zero": start * 0}
+            s, y_prev = passed_on[self.choice["passed_on"]], word
+        of_step = {"weights": "weights", "states": "state", "probabilities": "probabilities"}
+        quantities |= {
+            name: np.stack([step[own] for step in steps], 1) for name, own in of_step.items()
+        }
         of_words = np.take_along_axis(quantities["probabilities"], y[:, :, None], 2)[:, :, 0]
         quantities["word_log_probabilities"] = np.where(y_mask, of_words, 0)
         return quantities | {"log_likelihood": quantities["word_log_probabilities"].sum(1)}

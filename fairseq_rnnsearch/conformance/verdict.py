@@ -116,7 +116,7 @@ class Report(NamedTuple):
             alone = [one.part for one in self.parts if one.ok and one.layout.rows != "all"]
             verdict += f"; padding was not tried: {', '.join(alone)}" if alone else ""
         else:
-            found = (finding for part in self.parts for finding in part.findings)
+            found = (one for part in self.parts if not part.ok for one in part.findings)
             named = ", ".join(self.deviations) or next(
                 found, "nothing in the catalogue explains it"
             )
@@ -189,27 +189,22 @@ def _run(given: GivenCode, part: str) -> list[PartReport]:
                 report = _attempt(given, part, layout)._replace(findings=(ALONE,))
         except Refused as problem:
             mistakes.setdefault(single, f"{problem} ({layout})")
-            if layout.rows != "one length":
-                continue
+            if layout.rows != "one length" or problem.__cause__ is None:
+                continue  # also what returns no batch
             refusal = f"{problem} ({layout}); {ALONE}"
             report = PartReport(part, layout, {}, {}, findings=(ALONE,), refusal=refusal)
         if report.ok and layout.rows == "one length" and knows_padding:
             report = report._replace(refusal=mistakes.get(single, ""))
         if report.ok:
             return [report]
-        found.append(report)
+        if knows_padding or layout.rows != "all":
+            found.append(report)
     if not found:
         refusal = mistakes[False]
         if mistakes[True].replace(", float32", "") != refusal:  # float32 code fails otherwise
             refusal += f"; {mistakes[True]}"
         found = [PartReport(part, Layout(), {}, {}, refusal=refusal)]
-    best = min(map(_rank, found))
-    return [report for report in found if _rank(report) == best]
-
-
-def _rank(report: PartReport) -> tuple[bool, ...]:
-    """Order reports: with padding come last those of code that knows none, which is unfair."""
-    return report.layout.rows == "all", ALONE not in report.findings, bool(report.refusal)
+    return [report for report in found if report.findings][:1] or found
 
 
 def _explained(given: GivenCode, reports: Sequence[PartReport]) -> PartReport:
@@ -260,11 +255,13 @@ def _catalogued(reports: Sequence[PartReport]) -> PartReport | None:
             part, outputs, names = report.part, report.outputs, tuple(report.errors)
             first = _first(report.errors)
             wanted = names if is_whole else names[: names.index(first) + 1]
-            is_single = len(names) == 1 and np.isfinite(report.errors[first])
-            if (not is_whole and wanted == names) or (number == 2 and report.findings):
-                continue  # tried before, or explained already
-            if number == 2 and is_single and transformation(part, first, outputs[first]):
-                continue  # which takes less time
+            is_known = report.findings or (  # and in less time
+                np.isfinite(report.errors[first])
+                and (first,) == names
+                and transformation(part, first, outputs[first])
+            )
+            if (number == 2 and is_known) or (not is_whole and wanted == names):
+                continue  # the latter was tried before
             target = vectors(part, {name: outputs[name] for name in wanted})
             if explanations := matches(part, report.layout, target, number):
                 others = {_names(one): one for one in reversed(explanations)}
