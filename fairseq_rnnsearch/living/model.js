@@ -271,7 +271,7 @@ class Network {
 
   /**
    * Return how much log p of a word falls without each source position in turn, from what `look`
-   * has returned for one hypothesis (forced_scoring.leave_one_out).
+   * has returned for one hypothesis (engine_networks.attribution).
    */
   effects({ s, alpha, logp }, previous, source, word) {
     const { positions, annotations } = source, { words } = this;
