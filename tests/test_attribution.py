@@ -156,7 +156,7 @@ def test_the_command_and_python_give_the_same(option, barely_trained, tmp_path):
     written = place.read_text().splitlines()
     assert len(written) == 13
     for number, (one, before) in enumerate(zip(aligned, plain, strict=True)):
-        assert written[number] == json_line(replace(one.alignment, id=number))
+        assert written[number] == json_line(replace(one.alignment, id=number + 1))
         assert one.score == before.score
         assert (one.mattered is None) == (option == "posterior")
         assert np.array_equal(one.weights, before.weights) == (option == "attribution")
