@@ -513,7 +513,13 @@ def test_nothing_is_fetched_and_text_is_data(tmp_path):
     path, hostile = tmp_path / "living.html", "</script><script>window.ran=1</script>"
     model = translator()
     model.source_dictionary.symbols[7] = hostile
-    options = {"title": hostile, "licence": hostile, "examples": [hostile], "names": [hostile]}
+    options = {
+        "title": hostile,
+        "licence": hostile,
+        "examples": [hostile],
+        "names": [hostile],
+        "other_direction": hostile,
+    }
     write_living_page(path, [model], **options)
     page = path.read_text(encoding="utf-8")
     assert hostile not in page

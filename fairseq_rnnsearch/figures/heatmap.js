@@ -351,7 +351,7 @@ class Heatmap {
     const colours = [least, (least + 1) / 2, 1].map((shade) => this.#colour(shade));
     scale.style.background = `linear-gradient(90deg, ${colours})`;
     const meaning = this.#isSigned
-      ? "how far ln p of the target word falls without the source word (blue: it helped, red: it hurt)"
+      ? "how far ln p of a target word falls without the source word (blue: it helped, red: it hurt)"
       : this.#mode === "hard" ? "1: hard link"
       : isEven ? `weight; here every weight is near 1/${words}` : "weight";
     const end = source.at(-1) === END ? ` · ${END}: end of the sentence` : "";

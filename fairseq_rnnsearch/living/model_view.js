@@ -66,7 +66,7 @@ class ModelView {
     this.tree = create("div",
       { className: "scroll tree", role: "group", ariaLabel: "Beam", lang: to });
     this.beam = create("details", {}, create("summary", { textContent: "Beam search tree" }),
-      create("p", { className: "faint", textContent: "Beside each word: the sum of log₂ p up to it." }),
+      create("p", { className: "faint", textContent: "Beside a word: the sum of log₂ p up to it." }),
       this.tree);
     this.beam.addEventListener("toggle", () => this.showTree());
     const pair = create("div", { className: "scroll pair" }, this.source, this.lines, this.target);

@@ -1,8 +1,8 @@
 /* A tour for readers who have never seen attention. */
 const [FROM, TO] = facts.languageNames;
 const TOUR = [ // the part of the page, and what is said of it
-  ["#sentence", `In this page, a small neural network translates ${FROM} to ${TO}. Type a sentence`
-    + " here, or go on with this one."],
+  ["#sentence", `In this page, a small neural network translates from ${FROM} to ${TO}. Type a`
+    + " sentence here, or go on with this one."],
   [".pair .words:last-child", "It writes one word after another. The bar below a word shows how sure"
     + " it was: a full bar is certain."],
   [".matrix", "Before each word, it chooses where to look. A row is a word that it writes, a column a"
@@ -13,8 +13,9 @@ const TOUR = [ // the part of the page, and what is said of it
     + " together. It learned that from pairs of sentences."],
   [".pair .words:last-child", "Click a word to see what else the network could have written. Choose"
     + " one of these, and it writes the rest anew."],
-  [".matrix", "Now look in its place. In one row, drag from a white cell to another word: the network"
-    + " looks there, and often writes something else. Undo takes it back."],
+  [".matrix", "Now look in its place. Drag in one row from a white cell to another word, or choose a"
+    + " cell with the arrow keys and press Enter: the network looks there, and often writes something"
+    + " else. Undo takes it back."],
 ];
 
 /** Show a step of the tour, by its number from 0; any other number ends it. */
