@@ -23,20 +23,19 @@ class Row(NamedTuple):
 
 
 def line_of(code: Callable, mark: str) -> tuple[str, str]:
-    """Return the one line of a function that contains a mark, and where it stands, ``file:line``.
+    """Return the one line of a function that contains a mark, and where it stands, ``file, name``.
 
     Raises:
         ValueError: when no line, or more than one, contains the mark.
     """
-    lines, first = inspect.getsourcelines(code)
-    matching = [number for number, line in enumerate(lines) if mark in line]
+    matching = [line for line in inspect.getsourcelines(code)[0] if mark in line]
     if len(matching) != 1:
         raise ValueError(
             f"{code.__qualname__}: {len(matching)} lines contain {mark!r}, must be one"
         )
     path = Path(inspect.getsourcefile(inspect.unwrap(code))).resolve()
     place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name
-    return lines[matching[0]].strip(), f"{place}:{first + matching[0]}"
+    return matching[0].strip(), f"{place}, {code.__qualname__}"
 
 
 class Beside:
