@@ -81,9 +81,9 @@ def test_lines_in_any_order_and_a_blank_sentence(tmp_path):
 @pytest.mark.parametrize(
     ("of_there", "of_back", "words", "message"),
     [
-        ([0, 1], [0], "a b", r"back\.jsonl has no sentence 1"),
-        ([0, 2], [0, 2], "a b", r"there\.jsonl .* 1; align all"),
-        ([0, 1, 2], [0, 1, 2], "a b e", "sentence 0 has 2 source words and 2 .* but 3 and 2 in"),
+        ([0, 1], [0], "a b", r"back\.jsonl has no sentence 2"),
+        ([0, 2], [0, 2], "a b", r"there\.jsonl .* 2; align all"),
+        ([0, 1, 2], [0, 1, 2], "a b e", "sentence 1 has 2 source words and 2 .* but 3 and 2 in"),
     ],
 )
 def test_sentences_that_do_not_fit_are_named(tmp_path, of_there, of_back, words, message):

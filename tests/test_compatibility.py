@@ -3,6 +3,7 @@
 import json
 import re
 import shutil
+from argparse import Namespace
 
 import pytest
 import torch
@@ -11,7 +12,7 @@ from in_process import fairseq, generate
 from models import task_with_data
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.commands.align import _symmetrised
+from fairseq_rnnsearch.commands.align import _in_units, _symmetrised
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
 
@@ -117,8 +118,10 @@ def test_both_directions_are_compared_by_the_words_that_both_know():
     spaced = load("fr-en").align(french := "Comment ça va\u00a0?", english := "How are you?")
     pair = load("en-fr").align(english, french)
     assert len(spaced.source_tokens) == len(pair.tokens) + 1
-    joined = _symmetrised(pair, spaced, "union", "line 1").split()
-    assert max(int(link.split("-")[1]) for link in joined) == 3
-    assert all(f"{s}-{t}" in joined for s, t in pair.alignment.links())
+    options = Namespace(symmetrise="union", threshold=None)
+    _, joined = _symmetrised(*_in_units((pair, spaced), "tokens", "keep"), options, "line 1")
+    assert max(target for _, target in joined) == 3
+    assert {*pair.alignment.links()} <= joined
+    other = load("fr-en").align("Où ?", "Who?")
     with pytest.raises(UserError, match="split line 1 into different words"):
-        _symmetrised(pair, load("fr-en").align("Où ?", "Who?"), "union", "line 1")
+        _symmetrised(*_in_units((pair, other), "tokens", "keep"), options, "line 1")

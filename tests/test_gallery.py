@@ -18,6 +18,7 @@ from fairseq_rnnsearch.figures import (
     text_heatmap,
     write_gallery,
 )
+from fairseq_rnnsearch.text.plain_text import Line
 
 ALL = ("png", "svg", "pdf", "text", "html", "jsonl", "pharaoh")
 PIECES = Alignment(
@@ -70,6 +71,21 @@ def test_links_leave_out_the_end_symbols():
     assert Alignment(("</s>",), ("a", "</s>"), np.ones((2, 1))).pharaoh() == ""
     to_end = np.array([[0.3, 0.1, 0.6], [0.1, 0.2, 0.7]])  # most of it
     assert Alignment(("a", "b", "</s>"), ("c", "d"), to_end).links() == [(0, 0), (1, 1)]
+
+
+def test_links_count_the_words_of_a_line():
+    lines = Line("the ho", ((0, 3), (4, 6))), Line("la maison", ((0, 2), (3, 6), (6, 9)))
+    one = replace(PIECES, source=("the", "<unk:ho>", "</s>"), weights=PIECES.weights[:, :3])
+    one = replace(one, lines=lines, probabilities=(0.5, 0.5, 0.1, 1))
+    words = one.in_units("words")
+    assert (words.source, words.target) == (one.source, ("la", "maison", "</s>"))
+    assert words.probabilities == (0.5, 0.05, 1)
+    np.testing.assert_allclose(words.weights, [[0.7, 0.1, 0.1], [0.1, 0.3, 0.5], [0, 0, 0.1]])
+    assert one.links() == [(0, 0), (1, 1), (0, 2)] and one.links("words") == [(0, 0), (1, 1)]
+    assert one.links("words", threshold=0.09) == [(0, 0), (1, 0), (0, 1), (1, 1)]
+    assert one.in_units("characters").pharaoh() == "0:3-0:2 4:6-3:6 0:3-6:9"
+    assert words.links("characters") == words.links()
+    assert PIECES.in_units("words") == PIECES  # whose lines are not known
 
 
 def test_entropy_and_confidence():

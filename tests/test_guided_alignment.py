@@ -237,7 +237,7 @@ def test_binarised_links_and_those_of_a_second_part(small_corpus, tmp_path):
 def pieces_dataset(*pairs):
     """A data set of pieces, and its dictionary; what is in capitals is unknown."""
     words, sides = Dictionary(), []
-    for piece in "a@@ b@@ c d e".split():
+    for piece in "a@@ b@@ c d e l'￭ ￭.".split():
         words.add_symbol(piece)
     for side in zip(*pairs, strict=True):
         numbers = [[words.index(piece) for piece in text.split()] + [EOS] for text in side]
@@ -262,6 +262,17 @@ def test_words_become_pieces(tmp_path, caplog):
     data = LanguagePairDataset(*source, target, np.array([3]), words)
     write_links(path, [[(0, 0), (1, 1)]])
     assert GuidedAlignment(path, data, "the data")[0].tolist() == [[0, 0], [1, 0], [2, 1]]
+
+
+@pytest.mark.parametrize(
+    ("link", "pieces"),
+    [((1, 1), ([1, 2, 3], [1, 2, 3])), ((2, 3), ([3], [3]))],  # of words, and of tokens
+)
+def test_links_count_the_words_of_the_text_where_its_tokens_show_them(link, pieces, tmp_path):
+    data = pieces_dataset(("c b@@ d ￭.", "d l'￭ c ￭."))
+    path = write_links(tmp_path / "links", [[link]])
+    guided = GuidedAlignment(path, data, "the data", tokenizers=["reversible"] * 2)
+    assert guided[0].tolist() == [[source, target] for source in pieces[0] for target in pieces[1]]
 
 
 BAD = {

@@ -52,6 +52,29 @@ def test_moses_without_escapes(language, text, tokens):
     assert " ".join(PlainText(language, "moses").tokens(text)) == tokens
 
 
+LINES = {  # the text of each token, and the number of its word between spaces
+    ("reversible", " Mr. l’homme\u00a0? "): (["Mr", ".", "l’", "homme", "\u00a0", "?"], "001112"),
+    ("reversible", "İx ％￭ a@@"): (["İx", "％", "￭", "a", "@", "@"], "011222"),
+    ("words", "(Mr. l’homme) ?"): (["(", "Mr", ".", "l’", "homme", ")", "?"], "0001112"),
+    ("space", " Mr.\u00a0 x@@ "): (["Mr.", "x@@"], "01"),
+    ("character", "né  \u3000a."): (["n", "é", "  \u3000", "a", "."], "00011"),
+    ("character", "a ▁ b"): None,  # the character stands for a space
+    ("moses", "a b"): None,
+}
+
+
+@pytest.mark.parametrize("case", LINES, ids=str)
+def test_tokens_are_found_in_their_line(case):
+    tokenizer, line = case
+    text = PlainText("fr", tokenizer, lowercase=True).read_with(["％00a0"])
+    found = text.line(line, text.tokens(line))
+    if found is None or LINES[case] is None:
+        assert found == LINES[case]
+        return
+    shown = [line[begin:end] for begin, end in found.spans]
+    assert (shown, "".join(map(str, found.words))) == LINES[case]
+
+
 CHARACTERS = {  # a space is a token too; accents and vowel signs stay on their letters
     "zh": ("我用 iPhone 。", "我 用 ▁ i P h o n e ▁ 。"),
     "th": ("ที่นี่ ครับ", "ที่ นี่ ▁ ค รั บ"),

@@ -4,11 +4,12 @@ import re
 
 import numpy as np
 import pytest
+import torch
 from commands import sides
 from in_process import fairseq, generate, interactive
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.programs import read_checked
+from fairseq_rnnsearch.runs.programs import in_printed_words, read_checked
 
 pytest_plugins = ["trained"]
 
@@ -69,6 +70,20 @@ def test_soft_alignments_are_rows_of_weights_and_the_hard_ones_their_largest(lea
             assert len(hard[number][k]) == len(hypothesis.split())
             for position, target in hard[number][k]:
                 assert alpha[target, position] >= alpha[target, :-1].max() - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("option", "source", "target", "expected"),
+    [
+        ("@@ ", "a@@ b c", "x@@ y@@ z", [[0.5, 0.5]]),
+        ("sentencepiece", "▁a b ▁c", "▁x y z", [[0.5, 0.5]]),
+        (None, "a@@ b c", "x@@ y@@ z", [[0.3, 0, 0.7], [0, 0.5, 0.5], [0.2, 0.5, 0.3]]),
+    ],
+)
+def test_printed_links_count_the_printed_words(option, source, target, expected):
+    weights = torch.tensor([[0.3, 0, 0.7, 0], [0, 0.5, 0.5, 0], [0.2, 0.5, 0.3, 0], [0, 0, 0, 1]])
+    sides = [(side.split(), option) for side in (source, target)]
+    torch.testing.assert_close(in_printed_words(weights, sides)[:-1, :-1], torch.tensor(expected))
 
 
 def test_references_are_scored_with_soft_alignments(learned, soft):

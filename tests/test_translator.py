@@ -310,7 +310,7 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
     assert f"{len(test_pairs)} pairs aligned" in capsys.readouterr().err
     links = (out / "alignments.pharaoh").read_text().splitlines()
     lines = (out / "alignments.jsonl").read_text().splitlines()
-    expected = model.align(*map(list, zip(*test_pairs, strict=True)))
+    expected = model.align(*map(list, zip(*test_pairs, strict=True)), posterior=True)
     for number, (link, line, pair) in enumerate(zip(links, lines, expected, strict=True), start=1):
         assert link == pair.alignment.pharaoh()
         assert json.loads(line)["id"] == number
@@ -330,15 +330,35 @@ def test_both_directions_are_symmetrised_in_one_command(learned, tmp_path, capsy
     files = f"--forward={tmp_path}/both/alignments.pharaoh --inverse={tmp_path}/alignments.pharaoh"
     evaluate(f"symmetrise {files} --reverse inverse --method grow-diag-final-and".split())
     assert joined == capsys.readouterr().out != (tmp_path / "both/alignments.pharaoh").read_text()
-    assert "3-4" in joined.splitlines()[0].split()  # keys
+    assert "3-3" in joined.splitlines()[0].split()  # keys
     for model, inverse, named in (
         (str(learned.checkpoint), "fr-en", "split line 1 into different"),
         ("en-fr", "en-fr", r"--inverse .*: translates en to"),
     ):
         out = tmp_path / inverse
         with pytest.raises(UserError, match=named):
-            align_main([model, "--inverse", inverse, *sides, f"--out={out}"])
+            align_main([model, "--inverse", inverse, *sides, f"--out={out}", "--units=tokens"])
         assert not out.exists() or not list(out.iterdir())
+
+
+def test_links_of_the_words_of_a_file_are_printed(tmp_path, capsys):
+    pair = ("  We thank Mr. Miller.", "Nous remercions M. Miller .")
+    sides = written(tmp_path, [pair])
+    ways = ("", "--inverse=fr-en", "--words", "--units=tokens", "--attention --threshold=0")
+    ways += ("--threshold=0.5 --inverse=fr-en --scores", "--units=characters")
+    printed = []
+    for options in ways:
+        align_main(["en-fr", *sides, *options.split()])
+        printed.append(capsys.readouterr().out.removesuffix("\n").split())
+    words = "0-0 1-1 2-2 3-3 3-4".split()
+    assert printed[0] == words
+    assert {"0-0", "1-1", "2-2", "3-3"} <= {*printed[1]}
+    assert printed[2][2:] == ["Mr.-M.", "Miller.-Miller", "Miller.-."]
+    assert len(printed[3]) == 6  # with the point of M.
+    assert printed[4] == [f"{i}-{j}" for j in range(5) for i in range(4)]
+    links, scores = zip(*(link.split(":") for link in printed[5]), strict=True)
+    assert {*links} <= {*printed[1]} and all(0.25 < float(score) <= 1 for score in scores)
+    assert (printed[6][0], printed[6][-1]) == ("2:4-0:4", "15:21-26:27")
 
 
 def test_chosen_sentences_keep_their_numbers_also_over_chunks(

@@ -14,14 +14,14 @@ the target word with the largest, unless that weight is zero. These are the two 
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.align.links import Link, LinkFile, SentenceLinks
+from fairseq_rnnsearch.align.links import LinkFile, SentenceLinks
 from fairseq_rnnsearch.errors import UserError, pluralize
-from fairseq_rnnsearch.figures.alignment import Alignment, word_count
+from fairseq_rnnsearch.figures.alignment import best_links
 from fairseq_rnnsearch.figures.jsonl import read_alignments
 
 AGREEMENTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
@@ -65,7 +65,7 @@ def read_agreed_links(agreement: str, paths: dict[str, Path]) -> dict[str, LinkF
         )
     links = [], []
     for number, alignment in sorted(there.items()):
-        alpha, beta = _of_words(alignment), _of_words(back[number]).T
+        alpha, beta = alignment.weights_of_words, back[number].weights_of_words.T
         if alpha.shape != beta.shape:
             raise UserError(
                 f"sentence {number} has {pluralize(alpha.shape[1], 'source word')} and"
@@ -74,22 +74,10 @@ def read_agreed_links(agreement: str, paths: dict[str, Path]) -> dict[str, LinkF
             )
         weights = AGREEMENTS[agreement](alpha, beta)
         for side, axis in zip(links, (1, 0), strict=True):
-            pairs = frozenset(_best(weights, axis)) if weights.size else frozenset()
+            best = best_links(weights, axis)
+            pairs = frozenset(link for link in best if weights[link[::-1]] > 0)
             side.append(SentenceLinks(pairs, pairs))
     return {
         name: LinkFile(path, f"jsonl, {agreement} of both", 0, tuple(side), 0)
         for (name, path), side in zip(paths.items(), links, strict=True)
     }
-
-
-def _best(weights: np.ndarray, axis: int) -> Iterator[Link]:
-    """Yield links (source, target) to the largest weights along an axis of (target, source)."""
-    for place, best in enumerate(weights.argmax(axis=axis).tolist()):
-        target, source = (place, best) if axis == 1 else (best, place)
-        if weights[target, source] > 0:
-            yield source, target
-
-
-def _of_words(alignment: Alignment) -> np.ndarray:
-    """Return the weights without those of end symbols."""
-    return alignment.weights[: word_count(alignment.target), : word_count(alignment.source)]

@@ -37,7 +37,7 @@ _VALID = {
 }
 # A minus sign is read so that the message can quote the number. Seven digits are plenty.
 _WHOLE = r"(?:-0*(?=[1-9]))?[0-9]{1,7}"
-_PAIR = re.compile(f"({_WHOLE})([-p])({_WHOLE})")
+_PAIR = re.compile(rf"({_WHOLE})([-p])({_WHOLE})(?::[0-9.]+)?")  # a score is not used
 _POSSIBLE_PAIR = re.compile(f"{_WHOLE}p{_WHOLE}")
 _NUMBER = re.compile(_WHOLE)
 _PHARAOH = re.compile(r"\s*(?:[0-9]{1,7}-[0-9]{1,7}(?:\s+|$))*", re.ASCII)

@@ -1,15 +1,15 @@
 """``rnnsearch-align``: forced alignment of two text files.
 
-    rnnsearch-align en-fr --source test.en --target test.fr --out aligned
+    rnnsearch-align en-fr --source test.en --target test.fr > links
     rnnsearch-align runs/quickstart --source test.en --target test.fr --out aligned \\
         --heatmap-format pharaoh,jsonl,html
     rnnsearch-align en-fr --inverse fr-en --source test.en --target test.fr --out aligned
 
 Each line of the target file is scored as the translation of the same line of the source file, and
-the alignment weights that the model computes on the way are written. Nothing has to be binarised.
-Files may be compressed with gzip, bzip2 or xz, and --pairs names one of two columns instead.
-The words that links count are in source.tok and target.tok. With a model of the other direction,
-the links of both are joined in symmetrised.pharaoh. A warning counts and names unknown words.
+links are chosen by posterior weights, or by those of attention. Nothing has to be binarised. Files
+may be compressed with gzip, bzip2 or xz, and --pairs names one of two columns instead. Links count
+the words between the spaces of your lines, which a folder has in source.tok and target.tok. With a
+model of the other direction, the links of both are joined. A warning names unknown words.
 """
 
 import argparse
@@ -19,8 +19,12 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product, repeat
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from fairseq_rnnsearch.align.links import Link
 from fairseq_rnnsearch.align.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.commands.command_options import (
@@ -31,10 +35,12 @@ from fairseq_rnnsearch.commands.command_options import (
     progress,
     show_warnings,
     starting,
+    units_of,
+    warn_of_tokens,
 )
 from fairseq_rnnsearch.errors import UsageError, UserError, option_of, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
-from fairseq_rnnsearch.figures.alignment import pharaoh
+from fairseq_rnnsearch.figures.alignment import Alignment, Units, best_links, pharaoh
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.text.lengths import Lengths
 from fairseq_rnnsearch.text.reversible import join
@@ -68,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     if [name for name, _ in inputs] not in (["--source", "--target"], ["--pairs"]):
         raise UsageError("--source and --target name the two text files, or --pairs one table")
-    for name, (option, file) in product((*TEXTS, JOINED), inputs):
+    if options.out and (options.scores or options.words):
+        raise UsageError("--scores and --words are of standard output; leave out --out")
+    for name, (option, file) in product((*TEXTS, JOINED) if options.out else (), inputs):
         if file.resolve() == (options.out / name).resolve():
             raise UsageError(
                 f"{option} {file} would be overwritten by the results; write them elsewhere"
@@ -86,31 +94,51 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = [number for number in range(1, lines + 1) if number in samples]
     aligned, others = _aligned(model, pairs_in(files), options, samples), repeat(None)
     look = look_of(options, [file.name for file in files], model.languages)
+    kind = "posterior" if options.posterior else "attention"
+    look = replace(look, model=f"{look.model}, {kind} weights")
     inverse = _inverse_of(model, options) if options.inverse else None
+    both = [*filter(None, (model, inverse))]
+    sides = (text for one in both for text in (one.source_text, one.target_text))
+    units = units_of(options, *sides)
+    gallery, texts, in_tokens, output = None, [], [], sys.stdout
+    source_end = options.heatmap_source_end
     with contextlib.ExitStack() as stack:
-        gallery = stack.enter_context(Gallery(options.out, formats, look, replaces=True))
         stack.enter_context(model.as_one_text())
-        texts = [_begun(stack, options.out / name) for name in TEXTS]
+        if options.out:
+            gallery = Gallery(options.out, formats, look, options.threshold, replaces=True)
+            stack.enter_context(gallery)
+            texts = [_begun(stack, options.out / name) for name in TEXTS]
+            output = _begun(stack, options.out / JOINED) if inverse else None
+        else:
+            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
         if inverse:
             stack.enter_context(inverse.as_one_text())
             swapped = (pair[::-1] for pair in pairs_in(files))
             others = _aligned(inverse, swapped, options, samples)
-            joined = _begun(stack, options.out / JOINED)
-        bar = progress("aligning", "pair", is_shown=True, total=len(chosen))
-        count = stack.enter_context(bar)
+        is_shown = bool(gallery) or (sys.stderr.isatty() and not sys.stdout.isatty())
+        count = stack.enter_context(
+            progress("aligning", "pair", is_shown=is_shown, total=len(chosen))
+        )
         for pair, number, other in zip(aligned, chosen, others, strict=False):
-            alignment = pair.alignment.with_source_end(options.heatmap_source_end)
-            gallery.add(replace(alignment, id=number))
-            for text, words in zip(texts, (pair.source_tokens, pair.tokens), strict=True):
-                print(*words[:-1], file=text)
-            if other:
-                method = options.symmetrise or DEFAULT_METHOD
-                links = _symmetrised(pair, other, method, f"line {number}")
-                print(links, file=joined)
+            ours, *theirs = _in_units(filter(None, (pair, other)), units, source_end)
+            in_tokens += [number] * (ours.alignment.units != units)
+            for text, words in zip(texts, ours.words, strict=False):
+                print(*words, file=text)
+            if gallery:
+                gallery.add(replace(ours.alignment, id=number))
+            weights = ours.alignment.weights_of_words
+            links = best_links(weights, 1, options.threshold)
+            if theirs:
+                weights, links = _symmetrised(ours, *theirs, options, f"line {number}")
+            if output:
+                print(_line(ours, links, weights, options), file=output)
             count(1)
-        if not inverse:
+        if options.out and not inverse:
             (options.out / JOINED).unlink(missing_ok=True)  # of an earlier run
-    print(f"{pluralize(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
+    warn_of_tokens(in_tokens)
+    if options.out:
+        done = f"{pluralize(len(chosen), 'pair')} aligned in {options.out}"
+        print(f"{done}; links count the {units} of your lines", file=sys.stderr)
 
 
 def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":
@@ -137,30 +165,70 @@ def _begun(stack: contextlib.ExitStack, path: Path) -> IO[str]:
     return stack.enter_context(unfinished.open("w", encoding="utf-8", errors="backslashreplace"))
 
 
-def _symmetrised(pair: "Translation", other: "Translation", method: str, where: str) -> str:
-    """Join the links of two directions.
+class _Counted(NamedTuple):
+    """An aligned pair in the units that links count.
+
+    Attributes:
+        words: of the source and of the target, without end symbols.
+    """
+
+    alignment: Alignment
+    words: tuple[Sequence[str], Sequence[str]]
+
+
+def _in_units(pairs: Iterable["Translation"], units: Units, source_end: str) -> list[_Counted]:
+    """Return the same pair from each direction in the units, or all in tokens if one is."""
+    pairs = list(pairs)
+    alignments = [pair.alignment.in_units(units) for pair in pairs]
+    if any(one.units == "tokens" for one in alignments):
+        alignments = [pair.alignment for pair in pairs]
+    words = [(pair.source_tokens[:-1], pair.tokens[:-1]) for pair in pairs]
+    if alignments[0].units == "words":
+        words = [tuple(line.text.split() for line in one.lines) for one in alignments]
+    shown = (one.with_source_end(source_end) for one in alignments)
+    return [*map(_Counted, shown, words)]
+
+
+def _symmetrised(
+    pair: _Counted, other: _Counted, options: argparse.Namespace, where: str
+) -> tuple[NDArray, frozenset[Link]]:
+    """Join the links of two directions; return the means of their weights too.
 
     Raises:
         UserError: if the models split a sentence into different words. White space that one of
             them knows as a word has no links with the other's.
     """
-    places = []  # positions of the other model's words among the pair's
-    for words, others in ((pair.source_tokens, other.tokens), (pair.tokens, other.source_tokens)):
+    places = []  # positions of the same words in the pair and in the other
+    for words, others in zip(pair.words, other.words[::-1], strict=True):
         ours, theirs = _visible(words), _visible(others)
         if [words[i] for i in ours] == [others[i] for i in theirs]:
-            places.append(dict(zip(theirs, ours, strict=True)))
+            places.append((ours, theirs))
     if len(places) < 2:
         raise UserError(
             f"--inverse: the two models split {where} into different words, so their links cannot "
             "be joined; models of the same data folder split alike"
         )
-    sources, targets = places
-    inverse = {
-        (sources[source], targets[target])
-        for target, source in other.alignment.links()
-        if source in sources and target in targets
-    }
-    return pharaoh(symmetrise(set(pair.alignment.links()), inverse, method))
+    (sources, their_sources), (targets, their_targets) = places
+    weights, back = (one.alignment.weights_of_words for one in (pair, other))
+    same = back[np.ix_(their_sources, their_targets)].T
+    inverse = {(sources[i], targets[j]) for i, j in best_links(same, 0, options.threshold)}
+    means = weights / 2
+    means[np.ix_(targets, sources)] += same / 2
+    forward, method = {*best_links(weights, 1, options.threshold)}, options.symmetrise
+    return means, symmetrise(forward, inverse, method or DEFAULT_METHOD)
+
+
+def _line(
+    pair: _Counted, links: Iterable[Link], weights: NDArray, options: argparse.Namespace
+) -> str:
+    """Return links as a line of text."""
+    parts = []
+    for source, target in sorted(links, key=lambda link: link[::-1]):
+        part = pharaoh([pair.alignment.named((source, target))])
+        if options.words:
+            part = f"{pair.words[0][source]}-{pair.words[1][target]}"
+        parts.append(f"{part}:{weights[target, source]:.2f}" if options.scores else part)
+    return " ".join(parts)
 
 
 def _visible(words: Sequence[str]) -> list[int]:
@@ -175,8 +243,8 @@ def _aligned(
     samples: Container[int],
 ) -> Iterator["Translation"]:
     """Yield aligned pairs in their order, without loading whole files."""
-    numbered = enumerate(pairs, start=1)
-    chosen = (map(str.strip, pair) for number, pair in numbered if number in samples)
+    chosen = (pair for number, pair in enumerate(pairs, start=1) if number in samples)
+    chosen = ([line.rstrip("\r\n") for line in pair] for pair in chosen)
     while at_once := list(islice(chosen, AT_ONCE)):
         yield from model.align(
             *zip(*at_once, strict=True),
@@ -198,7 +266,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", type=Path, metavar="FILE", help="their translations")
     parser.add_argument("--pairs", type=Path, metavar="FILE", help="both, with a tab in between")
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="DIR", help="folder for the results"
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="folder for the results (default: links to standard output, 0-0 1-2 for each pair)",
+    )
+    parser.add_argument("--scores", action="store_true", help="print links as 0-0:0.93")
+    parser.add_argument("--words", action="store_true", help="print links as word-word")
+    parser.add_argument(
+        "--threshold",
+        type=float,
+        metavar="P",
+        help="all links with a weight above P, before they are joined (default: the best of each"
+        " word)",
     )
     parser.add_argument(
         "--inverse",
@@ -210,11 +290,19 @@ def _parser() -> argparse.ArgumentParser:
         choices=METHODS,
         help=f"how to join them (default: {DEFAULT_METHOD})",
     )
-    parser.add_argument(
+    weights = parser.add_mutually_exclusive_group()
+    weights.add_argument(
         "--posterior",
         action="store_true",
+        default=True,
         help="weights that know the word being aligned: the attention of each source word, times"
-        " the probability of the target word if that source word had all attention",
+        " the probability of the target word if that source word had all attention (default)",
+    )
+    weights.add_argument(
+        "--attention",
+        action="store_false",
+        dest="posterior",
+        help="the weights that the decoder used, before it knew the word",
     )
     parser.add_argument(
         "--attribution",

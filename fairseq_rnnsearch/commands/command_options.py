@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.checks import LOADED_DTYPES, PIECES, count_of
-from fairseq_rnnsearch.errors import as_text
-from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES
+from fairseq_rnnsearch.errors import as_text, pluralize
+from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, UNITS, Units
 from fairseq_rnnsearch.figures.gallery import FORMATS
 from fairseq_rnnsearch.figures.pictures import STYLES, Look, title_of
+from fairseq_rnnsearch.text.plain_text import PlainText
 from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
 
@@ -88,6 +89,36 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
         default="keep",
         help="column of the source's end symbol (default: %(default)s)",
     )
+    parser.add_argument(
+        "--units",
+        choices=UNITS,
+        help="what links count, from 0: words between the spaces of your lines, spans of characters"
+        " in them (0:5-0:7), or the model's tokens (default: words; for Moses, and characters as"
+        " tokens, tokens)",
+    )
+
+
+def units_of(options: argparse.Namespace, *texts: PlainText) -> Units:
+    """Return what links count; one line says if it is tokens although nobody asked for them.
+
+    Args:
+        texts: the tokenisation of each side.
+    """
+    if options.units == "tokens" or (options.heatmap_pieces == "keep" and not options.units):
+        return "tokens"
+    # Moses' tokens cannot be found in a line again; few texts of characters have spaces
+    without = {"moses"} if options.units else {"moses", "character"}
+    if found := without.intersection(text.tokenizer for text in texts):
+        print(f"links count the tokens of --tokenizer {min(found)}", file=sys.stderr)
+        return "tokens"
+    return options.units or "words"
+
+
+def warn_of_tokens(numbers: Sequence[int]) -> None:
+    """Name the lines, from 1, whose links count tokens because their words were not found."""
+    if numbers:
+        of, lines = pluralize(len(numbers), "line"), ", ".join(map(str, numbers[:5]))
+        print(f"links count tokens in {of}, such as {lines}", file=sys.stderr)
 
 
 def look_of(options: argparse.Namespace, files: Sequence[str], languages: Sequence[str]) -> Look:

@@ -32,6 +32,8 @@ from fairseq_rnnsearch.commands.command_options import (
     progress,
     show_warnings,
     starting,
+    units_of,
+    warn_of_tokens,
 )
 from fairseq_rnnsearch.commands.doubt import doubted_lines
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
@@ -106,7 +108,9 @@ def _print_translations(
     samples: Container[int],
 ) -> int:
     """Print the translations of all lines, and return the number of drawn ones."""
-    drawn, doubted = 0, {}
+    drawn, doubted, in_tokens = 0, {}, []
+    texts = model.source_text, model.target_text
+    units = units_of(options, *texts) if gallery else "tokens"
     translations = (
         translation
         for lines in _batches(options)
@@ -129,13 +133,16 @@ def _print_translations(
             columns = shutil.get_terminal_size().columns
             print(text_heatmap(shown, columns, colour=sys.stdout.isatty()), flush=True)
         if gallery and number in samples:
-            shown = translation.alignment.with_source_end(options.heatmap_source_end)
+            counted = translation.alignment.in_units(units)
+            in_tokens += [number] * (counted.units != units)
+            shown = counted.with_source_end(options.heatmap_source_end)
             gallery.add(replace(shown, id=number))
             drawn += shown.has_words
         if translation.doubt:
             doubted[number] = translation.doubt
     if doubted and not _is_typed(options):
         logger.warning(doubted_lines(doubted, number))
+    warn_of_tokens(in_tokens)
     return drawn
 
 

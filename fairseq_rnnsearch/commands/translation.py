@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from fairseq_rnnsearch.commands.doubt import REASONS
 from fairseq_rnnsearch.errors import UserError, as_text
+from fairseq_rnnsearch.text.plain_text import joined_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -161,7 +162,7 @@ class Translation:
                 and unknown to pyplot: ``plot().figure``).
             style: "paper" (white on black), "inverted" (black on white) or "slides" (large).
             cmap: a matplotlib colour map or its name, instead of greys.
-            title: a line above the picture.
+            title: a line above the picture (default: for `align`, which weights they are).
             values: whether to write the weights into the cells; "mattered" draws and writes
                 `mattered` instead, blue where a position helped, red where it hurt.
             dpi: dots per inch of a new figure and its file (default: 150).
@@ -181,7 +182,7 @@ class Translation:
             if matrix is None:
                 raise UserError('plot: values="mattered" needs translate(..., attribution=True)')
         drawn = self._alignment.source, self._alignment.target, matrix
-        look = {"style": style, "cmap": cmap, "title": title}
+        look = {"style": style, "cmap": cmap, "title": title or self._alignment.title}
         look |= {"values": bool(values), "signed": signed}
         if ax is not None:
             return draw_heatmap(*drawn, **look, axes=ax)
@@ -256,6 +257,10 @@ def _joined_details(source: str, parts: Sequence[Translation], score: float) -> 
     alignment = None
     if of_parts := [part.alignment for part in parts if part.alignment is not None]:
         attributions = [one.attribution for one in of_parts if one.attribution is not None]
+        of_lines = [one.lines for one in of_parts if one.lines is not None]
+        texts = source, " ".join(part.text for part in parts)
+        sides = zip(texts, zip(*of_lines, strict=True), strict=False)
+        lines = tuple(joined_line(*side) for side in sides)
         alignment = Alignment(
             _with_one_end([one.source for one in of_parts]),
             _with_one_end([one.target for one in of_parts]),
@@ -263,6 +268,7 @@ def _joined_details(source: str, parts: Sequence[Translation], score: float) -> 
             score=score,
             probabilities=probabilities,
             attribution=_blocks(attributions) if attributions else None,
+            lines=lines if len(of_lines) == len(parts) else None,
         )
     others = (
         joined(source, [*parts[:place], other, *parts[place + 1 :]])

@@ -267,15 +267,15 @@ class Translator:
         score = partial(self.networks.score, posterior=posterior)
         scored = self._run(score, batch_size, *numbers)
         effects = self._effects(attribution, batch_size, *numbers)
-        in_words = self._in_words(pieces)
+        in_words = self._in_words(pieces, kind="posterior" if posterior else "attention")
         each = zip(source, target, sources, targets, scored, effects, strict=True)
         aligned = [in_words.translation(*one) for one in each]
         return aligned[0] if is_one else aligned
 
-    def _in_words(self, pieces: Pieces, replaces_unknown: bool = False) -> "_InWords":
-        side = self.target_dictionary, self.target_text
+    def _in_words(self, pieces: Pieces, replaces: bool = False, kind: str = "") -> "_InWords":
+        sides = (self.source_text, self.target_text), self._vocabularies
         merges = pieces == "merge"
-        return _InWords(*side, self._vocabularies, self.doubt_limits, merges, replaces_unknown)
+        return _InWords(self.target_dictionary, *sides, self.doubt_limits, merges, replaces, kind)
 
     def _run(self, ask: Callable[..., list], batch_size: int, *sides: list[list[int]]) -> list:
         """Return the networks' answers for all sentences, those of similar length together."""
@@ -316,11 +316,12 @@ class _InWords(NamedTuple):
     """
 
     dictionary: Any
-    text: PlainText
+    texts: tuple[PlainText, PlainText]
     vocabularies: tuple[Vocabulary, Vocabulary]
     limits: Limits
     merges: bool
     replaces_unknown: bool
+    kind: str
 
     def translated(
         self,
@@ -336,7 +337,7 @@ class _InWords(NamedTuple):
         tokens = [self.dictionary[word] for word in best.words if word != eos]
         if self.replaces_unknown and UNKNOWN in tokens:
             tokens = _without_unknown(tokens, source_tokens, best.weights, self.vocabularies[0])
-        text, sizes = self.text.text(tokens), (len(source_tokens), len(tokens))
+        text, sizes = self.texts[1].text(tokens), (len(source_tokens), len(tokens))
         is_known = not unknown_words(source_tokens, self.vocabularies[0])
         bits = float(np.mean(best.log_p)) / math.log(2)
         doubt = doubt_of(source, text, sizes, is_known, bits, self.limits)
@@ -359,7 +360,8 @@ class _InWords(NamedTuple):
 
         def make_details() -> dict[str, Any]:
             each = tuple(self.translated(source, source_tokens, [one]) for one in others)
-            return self._details(source_tokens, tokens, hypothesis, effects) | {"others": each}
+            sides = (source, text), (source_tokens, tokens)
+            return self._details(*sides, hypothesis, effects) | {"others": each}
 
         score = hypothesis.score / math.log(2)
         known = {"source": source, "text": text, "score": score, "is_cut": is_cut, "doubt": doubt}
@@ -367,8 +369,8 @@ class _InWords(NamedTuple):
 
     def _details(
         self,
-        source_tokens: list[str],
-        tokens: list[str],
+        lines: tuple[str, str],
+        sides: tuple[list[str], list[str]],
         hypothesis: Hypothesis,
         effects: NDArray[np.floating] | None,
     ) -> dict[str, Any]:
@@ -376,14 +378,16 @@ class _InWords(NamedTuple):
         from fairseq_rnnsearch.figures.alignment import END, Alignment, merged_words
 
         _, score, log_p, weights = hypothesis
-        sides = source_tokens, tokens
         words = [(*side, END) for side in sides]
+        known = tuple(text.line(*of) for text, *of in zip(self.texts, lines, sides, strict=True))
         alignment = Alignment(
             *((*side, END) for side in map(marked, sides, self.vocabularies)),
             np.zeros([len(side) for side in words[::-1]]) if weights is None else weights,
             score=score / math.log(2),
             probabilities=np.exp(log_p, dtype=float).tolist(),
             attribution=effects,
+            lines=None if None in known else known,
+            kind=self.kind,
         )
         if self.merges:
             has_pieces = [side.has_pieces for side in self.vocabularies]
@@ -394,7 +398,7 @@ class _InWords(NamedTuple):
             "tokens": words[1],
             "alignment": None if weights is None else alignment,
             "probabilities": alignment.probabilities,
-            "unknown": unknown_words(source_tokens, self.vocabularies[0]),
+            "unknown": unknown_words(sides[0], self.vocabularies[0]),
         }
 
 

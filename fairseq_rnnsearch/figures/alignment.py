@@ -6,23 +6,51 @@ Figure 3.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.text.coverage import word_of, words_in
+from fairseq_rnnsearch.text.plain_text import Line
 from fairseq_rnnsearch.text.reversible import shown
 
 END = "</s>"
+UNITS = ("words", "characters", "tokens")
+Units = Literal["words", "characters", "tokens"]
 SOURCE_END_CHOICES = ("keep", "drop", "renormalise")
+_Merged = tuple[tuple[str, ...], np.ndarray]  # words, and the place of each one's first token
 
 
-def pharaoh(links: Iterable[tuple[int, int]]) -> str:
-    """Return links as ``0-0 1-2 ...``, the source first, in the order of the target words."""
+def pharaoh(links: Iterable[tuple[Any, Any]]) -> str:
+    """Return links as ``0-0 1-2 ...``, the source first, in the order of the target words.
+
+    Spans of characters are ``0:5-0:7``.
+    """
     ordered = sorted(links, key=lambda link: (link[1], link[0]))
-    return " ".join(f"{source}-{target}" for source, target in ordered)
+    return " ".join("-".join(map(_place, link)) for link in ordered)
+
+
+def best_links(
+    weights: NDArray[np.floating], axis: int = 1, threshold: float | None = None
+) -> list[tuple[int, int]]:
+    """Return links ``(source, target)`` to the largest of weights ``(target, source)``.
+
+    Args:
+        axis: 1 gives each target word one source word, and 0 each source word one target word.
+        threshold: all links with a larger weight instead.
+    """
+    if threshold is not None:
+        return [(source, target) for target, source in np.argwhere(weights > threshold).tolist()]
+    if not weights.size:
+        return []
+    best = enumerate(weights.argmax(axis=axis).tolist())
+    return [(other, place) if axis == 1 else (place, other) for place, other in best]
+
+
+def _place(place: int | tuple[int, int]) -> str:
+    return str(place) if isinstance(place, int) else "{}:{}".format(*place)
 
 
 def largest_effect(effects: NDArray[np.floating]) -> float:
@@ -44,6 +72,10 @@ class Alignment:
             are known.
         attribution: ``(target, source)``, the natural logarithm of a target token's probability
             minus what it is without the source position, where that was computed; read-only.
+        lines: where the source's and the target's tokens stand in the lines of text, if that is
+            known.
+        units: what the source and the target are in, one of `UNITS`.
+        kind: which weights these are, "attention" or "posterior", where there is a choice.
 
     Raises:
         UserError: when the shape of the weights or of ``attribution``, or the number of
@@ -57,6 +89,9 @@ class Alignment:
     score: float | None = None
     probabilities: tuple[float, ...] | None = None
     attribution: NDArray[np.floating] | None = None
+    lines: tuple[Line, Line] | None = None
+    units: Units = "tokens"
+    kind: str = ""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", tuple(self.source))
@@ -96,6 +131,11 @@ class Alignment:
         return matrix
 
     @property
+    def title(self) -> str | None:
+        """What pictures say of the weights, where there is a choice."""
+        return f"{self.kind} weights" if self.kind else None
+
+    @property
     def has_words(self) -> bool:
         """Whether the source has a word; a blank line has nothing to show."""
         return any(word != END for word in self.source)
@@ -113,17 +153,38 @@ class Alignment:
         Args:
             has_pieces: whether the source and the target have pieces, see ``merged_words``.
         """
-        source, columns = merged_words(self.source, has_pieces[0])
-        target, rows = merged_words(self.target, has_pieces[1])
+        sides = zip((self.source, self.target), has_pieces, strict=True)
+        return self._merged(*(merged_words(*side) for side in sides))
+
+    def in_units(self, units: Units) -> "Alignment":
+        """Return an alignment of tokens in other units, or as it is if its lines are not known.
+
+        Args:
+            units: "words" are those between the spaces of the lines, as other tools count them;
+                tokens become words as pieces do, see `merge_pieces`. "characters" leaves the
+                tokens, and links are between spans of characters, ``line[begin:end]``.
+        """
+        if self.lines is None or self.units != "tokens":
+            return self
+        merged = self
+        if units == "words":
+            sides = zip((self.source, self.target), self.lines, strict=True)
+            merged = self._merged(*(_words_of_line(*side) for side in sides))
+        return replace(merged, units=units)
+
+    def _merged(self, source: _Merged, target: _Merged) -> "Alignment":
+        (words, columns), (target_words, rows) = source, target
         weights = np.add.reduceat(self.weights, columns, axis=1, dtype=float)
         weights = np.add.reduceat(weights, rows, axis=0)
         weights /= np.diff(rows, append=len(self.target))[:, None]  # the pieces of each word
-        merged: dict[str, Any] = {"source": source, "target": target, "weights": weights}
+        merged: dict[str, Any] = {"source": words, "target": target_words, "weights": weights}
         if self.probabilities is not None:
             merged["probabilities"] = np.multiply.reduceat(self.probabilities, rows).tolist()
         if self.attribution is not None:
             effects = np.add.reduceat(self.attribution, columns, axis=1)
             merged["attribution"] = np.add.reduceat(effects, rows, axis=0)
+        if self.lines is not None:
+            merged["lines"] = tuple(map(_line_of_words, self.lines, (columns, rows)))
         return replace(self, **merged)
 
     def with_source_end(self, choice: str) -> "Alignment":
@@ -141,20 +202,36 @@ class Alignment:
         attribution = None if self.attribution is None else self.attribution[:, :-1]
         return replace(self, source=self.source[:-1], weights=weights, attribution=attribution)
 
-    def links(self) -> list[tuple[int, int]]:
-        """Return the best source word of each target word as ``(source, target)``, counted from 0.
+    def links(
+        self, units: Units | None = None, threshold: float | None = None
+    ) -> list[tuple[Any, Any]]:
+        """Return links ``(source, target)`` between words, counted from 0.
 
         End symbols have no links.
-        """
-        source_words = word_count(self.source)
-        if not source_words:
-            return []
-        best = self.weights[: word_count(self.target), :source_words].argmax(axis=1)
-        return [(int(source), target) for target, source in enumerate(best)]
 
-    def pharaoh(self) -> str:
+        Args:
+            units: see `in_units`; None: as the alignment is. Links in "characters" are
+                ``((begin, end), (begin, end))``.
+            threshold: all links with a larger weight, instead of each target word's best.
+        """
+        shown = self.in_units(units or self.units)
+        return [shown.named(link) for link in best_links(shown.weights_of_words, 1, threshold)]
+
+    def named(self, link: tuple[int, int]) -> tuple[Any, Any]:
+        """Return a link between places of words in the alignment's units."""
+        if self.units != "characters":
+            return link
+        source, target = self.lines
+        return source.spans[link[0]], target.spans[link[1]]
+
+    @property
+    def weights_of_words(self) -> NDArray[np.floating]:
+        """The weights without those of end symbols."""
+        return self.weights[: word_count(self.target), : word_count(self.source)]
+
+    def pharaoh(self, threshold: float | None = None) -> str:
         """Return the links as a line of text, see the function."""
-        return pharaoh(self.links())
+        return pharaoh(self.links(threshold=threshold))
 
     def entropy(self) -> float:
         """Return the mean over target words of the entropy of their weights, in bits.
@@ -179,9 +256,7 @@ def word_count(tokens: Sequence[str]) -> int:
     return len(tokens) - (tuple(tokens[-1:]) == (END,))
 
 
-def merged_words(
-    pieces: Sequence[str], has_pieces: bool = True
-) -> tuple[tuple[str, ...], np.ndarray]:
+def merged_words(pieces: Sequence[str], has_pieces: bool = True) -> _Merged:
     """Return the words as people see them, and the place of each word's first piece.
 
     Args:
@@ -193,3 +268,22 @@ def merged_words(
     words = [*words_in(pieces[:end]), *([symbol] for symbol in pieces[end:])]
     lengths = np.array([len(word) for word in words], dtype=int)
     return tuple(shown(word_of(word)) for word in words), lengths.cumsum() - lengths
+
+
+def _words_of_line(tokens: Sequence[str], line: Line) -> _Merged:
+    """Return a line's words, the unknown ones marked, and the place of each word's first token."""
+    words, numbers = line.text.split(), line.words
+    for token, number in zip(tokens, numbers, strict=False):
+        if token.startswith("<unk:") and not words[number].startswith("<unk:"):
+            words[number] = f"<unk:{words[number]}>"
+    ends = range(len(numbers), len(tokens))
+    firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+    return (*words, *tokens[len(numbers) :]), np.array([*firsts, *ends], int)
+
+
+def _line_of_words(line: Line, firsts: np.ndarray) -> Line:
+    """Return a line with the spans of words, given the place of each one's first token."""
+    begins = [first for first in firsts.tolist() if first < len(line.spans)]
+    each = zip(begins, [*begins[1:], len(line.spans)], strict=True)
+    spans = tuple((line.spans[begin][0], line.spans[end - 1][1]) for begin, end in each)
+    return replace(line, spans=spans)

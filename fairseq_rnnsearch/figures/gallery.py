@@ -17,7 +17,7 @@ import contextlib
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -35,10 +35,7 @@ TEXT_WIDTH = 120
 PAGE = "index.html"
 
 # The formats that put one line a sentence into one file.
-LINES: dict[str, tuple[str, Callable[[Alignment], str]]] = {
-    "jsonl": ("alignments.jsonl", json_line),
-    "pharaoh": ("alignments.pharaoh", Alignment.pharaoh),
-}
+LINES = {"jsonl": "alignments.jsonl", "pharaoh": "alignments.pharaoh"}
 FORMATS = (*PICTURES, "text", "html", *LINES)
 
 # The files of a gallery, of any formats.
@@ -84,6 +81,7 @@ class Gallery:
         folder: created if missing.
         formats: some of ``FORMATS``.
         look: the style of pictures and page, and the page's title.
+        threshold: of pharaoh's links, see `Alignment.links`.
         replaces: whether the files of an earlier gallery in the folder go, once the block ends
             without an error.
 
@@ -92,11 +90,16 @@ class Gallery:
     """
 
     def __init__(
-        self, folder: Path, formats: Sequence[str], look: Look = PLAIN, replaces: bool = False
+        self,
+        folder: Path,
+        formats: Sequence[str],
+        look: Look = PLAIN,
+        threshold: float | None = None,
+        replaces: bool = False,
     ) -> None:
         self._folder = Path(folder)
         self._formats = tuple(formats)
-        self._look = look
+        self._look, self._threshold = look, threshold
         self._replaces = replaces
         self._lines: dict[str, IO[str]] = {}
         self._page: Page | None = None
@@ -109,8 +112,8 @@ class Gallery:
         with contextlib.ExitStack() as files:
             for name in LINES:
                 if name in self._formats:
-                    unfinished = files.enter_context(replacing(self._folder / LINES[name][0]))
-                    self._written.add(LINES[name][0])
+                    unfinished = files.enter_context(replacing(self._folder / LINES[name]))
+                    self._written.add(LINES[name])
                     self._unfinished.append(unfinished)
                     # Lone surrogates stand in it as in JSON.
                     file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
@@ -137,19 +140,21 @@ class Gallery:
     def add(self, alignment: Alignment) -> None:
         """Write one more alignment; a blank line gives a line but no picture."""
         for name, file in self._lines.items():
-            file.write(LINES[name][1](alignment) + "\n")
+            line = json_line(alignment) if name == "jsonl" else alignment.pharaoh(self._threshold)
+            file.write(line + "\n")
         if not alignment.has_words:
             return
         if self._page:
             self._page.add(alignment)
         name = f"sentence{alignment.id:04d}"
         if "text" in self._formats:
-            text = text_heatmap(alignment, TEXT_WIDTH) + "\n"
-            write_text(self._begun(f"{name}.txt"), text)
+            parts = filter(None, (alignment.title, text_heatmap(alignment, TEXT_WIDTH)))
+            write_text(self._begun(f"{name}.txt"), "\n".join(parts) + "\n")
         drawn = alignment.source, alignment.target, alignment.weights
+        look = {"style": self._look.style, "title": alignment.title}
         for kind in PICTURES:
             if kind in self._formats:
-                save_heatmap(self._begun(f"{name}.{kind}"), *drawn, style=self._look.style)
+                save_heatmap(self._begun(f"{name}.{kind}"), *drawn, **look)
 
     def _begun(self, name: str) -> Path:
         self._written.add(name)
@@ -173,7 +178,7 @@ def write_gallery(
     from tqdm import tqdm
 
     ordered = sorted(alignments, key=lambda alignment: alignment.id)
-    with Gallery(folder, formats, look, replaces) as gallery:
+    with Gallery(folder, formats, look, replaces=replaces) as gallery:
         for alignment in tqdm(ordered, "drawing alignments", unit="sentence", disable=not progress):
             gallery.add(alignment)
     if progress:

@@ -1,7 +1,8 @@
 """The file ``alignments.jsonl``, with one JSON object per line for each alignment.
 
 Its keys are id, score, source and target (lists of words), weights (target rows, source columns),
-and mattered (the same shape) where it was computed.
+mattered (the same shape) where it was computed, kind ("attention" or "posterior") where there is a
+choice, and spans (of the source's and of the target's tokens) if links count characters.
 """
 
 import json
@@ -28,6 +29,10 @@ def json_line(alignment: Alignment) -> str:
     }
     if alignment.attribution is not None:
         value["mattered"] = rounded(alignment.attribution)
+    if alignment.kind:
+        value["kind"] = alignment.kind
+    if alignment.units == "characters":
+        value["spans"] = [line.spans for line in alignment.lines]
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -74,9 +79,8 @@ def _from_json(entry: dict) -> Alignment:
     if attribution is not None:
         attribution = _matrix(attribution, sizes)
     weights = _matrix(entry["weights"], sizes)
-    return Alignment(
-        source, target, weights, operator.index(entry["id"]), score, attribution=attribution
-    )
+    number, kind = operator.index(entry["id"]), entry.get("kind", "")
+    return Alignment(source, target, weights, number, score, attribution=attribution, kind=kind)
 
 
 def _matrix(rows: list, sizes: tuple[int, int]) -> np.ndarray:

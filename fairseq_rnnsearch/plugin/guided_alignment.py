@@ -6,8 +6,10 @@ without links). They become fairseq's alignments of a batch, as if read by ``--l
 they follow their pairs however these are shuffled, dropped, shared by processes or split; and
 fairseq's own criterion reads them too.
 
-A link of a word that is cut into subword pieces (``@@``) applies to all its pieces. If ``<unk>``
-replaces a piece, the data does not show where the word ends, and the pair gets no links.
+Words are those between the spaces of the text before it was tokenised, if the tokens show these
+spaces, as those of ``reversible`` and ``character`` do. If the links fit only tokens, they count
+tokens. A link of a word that is cut into tokens or subword pieces (``@@``) applies to all. If
+``<unk>`` replaces one, the data does not show where the word ends, and the pair gets no links.
 """
 
 import logging
@@ -32,8 +34,11 @@ from fairseq_rnnsearch.decoding.decode import has_alignment
 from fairseq_rnnsearch.errors import UserError, pluralize
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.text.corpus import text_lines
+from fairseq_rnnsearch.text.plain_text import PlainText
 
 logger = logging.getLogger(__name__)
+
+SHOW_SPACES = ("reversible", "character")  # tokenizers whose tokens tell where the text has spaces
 
 
 class _Side:
@@ -46,26 +51,31 @@ class _Side:
         sizes: np.ndarray,
         dictionary: Dictionary,
         has_pieces: bool,
+        text: PlainText | None,
     ) -> None:
-        self.name = name
+        self.name, self._symbols, self._text = name, dictionary.symbols, text
         self._sentences, self._sizes, self._unk = sentences, sizes, dictionary.unk()
         self._continues = np.array(
             [has_pieces and word.endswith("@@") for word in dictionary.symbols]
         )
-        self.has_pieces = bool(self._continues.any())
+        self.is_cut = text is not None or bool(self._continues.any())
 
     def words_of_pieces(self, index: int) -> np.ndarray | None:
         """Return the number of each piece's word, or None if unknown."""
         pieces = self._sentences[index].numpy()[:-1]  # without the end symbol
-        if self.has_pieces and (pieces == self._unk).any():
+        if self.is_cut and (pieces == self._unk).any():
             return None
+        if self._text is not None:
+            tokens = [self._symbols[piece] for piece in pieces]
+            line = self._text.line(self._text.text(tokens), tokens)
+            return line and np.array(line.words, int)
         begins = np.ones(len(pieces), dtype=bool)
         begins[1:] = ~self._continues[pieces[:-1]]
         return begins.cumsum() - 1
 
     def count_words(self, index: int) -> int | None:
         """Return the number of words in a sentence, or None if unknown."""
-        if not self.has_pieces:
+        if not self.is_cut:
             return int(self._sizes[index]) - 1
         words = self.words_of_pieces(index)
         return None if words is None else int(words[-1]) + 1 if len(words) else 0
@@ -79,6 +89,7 @@ class GuidedAlignment(Dataset):
         pairs: the training data.
         name: the data's name in messages.
         has_pieces: whether the source and the target have pieces.
+        tokenizers: of the source and the target.
 
     Raises:
         UserError: if the file cannot be read or does not have one line per pair, or a line has
@@ -91,11 +102,22 @@ class GuidedAlignment(Dataset):
         pairs: LanguagePairDataset,
         name: str,
         has_pieces: Sequence[bool] = (True, True),
+        tokenizers: Sequence[str] = ("space", "space"),
     ) -> None:
-        self._sides = (
-            _Side("source", pairs.src, pairs.src_sizes, pairs.src_dict, has_pieces[0]),
-            _Side("target", pairs.tgt, pairs.tgt_sizes, pairs.tgt_dict, has_pieces[1]),
-        )
+        source = "source", pairs.src, pairs.src_sizes, pairs.src_dict, has_pieces[0]
+        target = "target", pairs.tgt, pairs.tgt_sizes, pairs.tgt_dict, has_pieces[1]
+        texts = [PlainText("", one) if one in SHOW_SPACES else None for one in tokenizers]
+        self._sides = _Side(*source, texts[0]), _Side(*target, texts[1])
+        try:
+            self._read(path, pairs, name)
+        except UserError:
+            if texts == [None, None]:
+                raise
+            self._sides = _Side(*source, None), _Side(*target, None)
+            self._read(path, pairs, name)
+            logger.warning("--guided-alignment %s: links count tokens, not words", path)
+
+    def _read(self, path: Path, pairs: LanguagePairDataset, name: str) -> None:
         links, ends, number, unknown = array("i"), [0], 0, 0
         lines = text_lines(path, "--guided-alignment")
         lines = tqdm(lines, f"reading {path.name}", unit="pair", delay=2, leave=False)
@@ -143,7 +165,7 @@ class GuidedAlignment(Dataset):
     def __getitem__(self, index: int) -> Tensor:
         """Return the links between a pair's pieces, ``(links, 2)``, the source first."""
         links = self._links[slice(*self._ends[index : index + 2])]
-        if not len(links) or not any(side.has_pieces for side in self._sides):
+        if not len(links) or not any(side.is_cut for side in self._sides):
             return torch.from_numpy(links).long()
         source, target = (side.words_of_pieces(index) for side in self._sides)
         of_words = np.zeros((source[-1] + 1, target[-1] + 1), dtype=bool)

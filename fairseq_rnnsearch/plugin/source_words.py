@@ -37,6 +37,9 @@ class SourceWords:
             has_pieces(described.get(language, {}), dictionary.symbols)
             for dictionary, language in zip(dictionaries, languages, strict=True)
         ]
+        self.tokenizers = [
+            described.get(language, {}).get("tokenizer", "space") for language in languages
+        ]
         self._vocabularies = list(map(words_of, dictionaries, languages, self.has_pieces))
 
     def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:

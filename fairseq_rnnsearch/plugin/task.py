@@ -9,6 +9,7 @@ import logging
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -39,7 +40,7 @@ from fairseq_rnnsearch.plugin.source_words import SourceWords
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.checkpoint import check_registered
 from fairseq_rnnsearch.runs.options import check_options
-from fairseq_rnnsearch.runs.programs import printed_alignment
+from fairseq_rnnsearch.runs.programs import in_printed_words, printed_alignment
 from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
 
 logger = logging.getLogger(__name__)
@@ -91,9 +92,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
             )
         shard = (epoch - 1) % len(folders)
         name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
-        links = GuidedAlignment(
-            Path(files[shard]), self._training_data, name, self._words.has_pieces
-        )
+        sides = self._words.has_pieces, self._words.tokenizers
+        links = GuidedAlignment(Path(files[shard]), self._training_data, name, *sides)
         self._training_data.align_dataset = links
 
     def _check_alignments(self) -> None:
@@ -254,6 +254,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
         # the generator belongs to one caller, the task may serve several
         generator.print_alignment = getattr(args, "print_alignment", None)
         generator.needs_alignment = needs_alignment
+        # with --replace-unk, fairseq-generate prints the source as it stands in the data
+        option = getattr(self.cfg, "post_process", None)
+        generator.post_process = None if replaces is not None and self.datasets else option, option
         if self._translates:
             scores = isinstance(generator, SequenceScorer)
             self._words.count_data(self.datasets.values(), with_target=scores)
@@ -276,6 +279,19 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 "--constraints: binarised data has none; fairseq-interactive reads them, each"
                 " after a tab behind its sentence"
             )
+
+    def _in_printed_words(self, generator: Any, source: Tensor, hypothesis: dict) -> Tensor:
+        """Return a hypothesis' weights between the words that ``--post-process`` prints."""
+        options = getattr(generator, "post_process", (None, None))
+        if options == (None, None):
+            return hypothesis["weights"]
+        words = source[source.ne(self.source_dictionary.pad())], hypothesis["tokens"]
+        dictionaries = self.source_dictionary, self.target_dictionary
+        symbols = (
+            [dictionary[word] for word in side[:-1]]
+            for dictionary, side in zip(dictionaries, words, strict=True)
+        )
+        return in_printed_words(hypothesis["weights"], [*zip(symbols, options, strict=True)])
 
     def inference_step(
         self, generator, models, sample: dict, prefix_tokens=None, constraints=None
@@ -300,9 +316,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
             )
         asked = getattr(generator, "print_alignment", None)
         is_typed = "id" not in sample  # by fairseq-interactive
-        for hypothesis in (one for beam in beams for one in beam):
-            if (weights := hypothesis["weights"]) is not None:
-                hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
+        for source, beam in zip(sample["net_input"]["src_tokens"], beams, strict=True):
+            for hypothesis in beam:
+                if (weights := hypothesis["weights"]) is not None:
+                    weights = self._in_printed_words(generator, source, hypothesis)
+                    hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
         self._heatmaps.add_translations(sample, beams)
         if not (self._has_cut or scores or self.cfg.authors_search) and self._translates:
             source = sample["net_input"]["src_lengths"].cpu().numpy()

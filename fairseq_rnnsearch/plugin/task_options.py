@@ -122,4 +122,5 @@ class AlignmentHeatmapConfig(TranslationConfig):
     )  # fmt: skip
     save_dir: str = II("checkpoint.save_dir")
     path: Optional[str] = II("common_eval.path")
+    post_process: Optional[str] = II("common_eval.post_process")
     tensorboard_logdir: Optional[str] = II("common.tensorboard_logdir")

@@ -9,9 +9,11 @@ import logging
 import os
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextvars import ContextVar
 
+import numpy as np
+import torch
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
@@ -91,6 +93,29 @@ def printed_alignment(weights: Tensor, print_alignment: str | None, numbered: bo
         return []
     best = weights[:-1, :-1].argmax(dim=1).tolist()
     return [(source, target) for target, source in enumerate(best)]
+
+
+def in_printed_words(weights: Tensor, sides: Sequence[tuple[Sequence[str], str | None]]) -> Tensor:
+    """Return the weights between the words of the printed text, as ``merge_pieces`` does.
+
+    Args:
+        weights: ``(target, source)``, both with their end symbols.
+        sides: the source's and the target's symbols, without the end symbols, and the
+            ``--post-process`` with which they are printed.
+    """
+    columns, rows = (_first_symbols(*side) for side in sides)
+    merged = np.add.reduceat(weights.cpu().numpy(), columns, axis=1)
+    merged = np.add.reduceat(merged, rows, axis=0) / np.diff(rows, append=len(weights))[:, None]
+    return torch.from_numpy(merged).to(weights.dtype)
+
+
+def _first_symbols(symbols: Sequence[str], option: str | None) -> np.ndarray:
+    """Return the place of each printed word's first symbol, and of the end symbol."""
+    from fairseq.data.data_utils import post_process
+
+    before = (" ".join(symbols[: end + 1]) for end in range(len(symbols)))
+    words = [max(1, len(post_process(text, option).split())) for text in before]
+    return np.append(np.flatnonzero(np.diff(words, prepend=0)), len(symbols))
 
 
 def replace_unknown_words(

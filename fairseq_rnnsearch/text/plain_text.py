@@ -17,7 +17,10 @@ import copy
 import io
 import json
 import logging
+import re
+from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -27,7 +30,8 @@ import regex
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
 from fairseq_rnnsearch.text import reversible
-from fairseq_rnnsearch.text.tokenizers import TOKENIZERS, tokenizer_of
+from fairseq_rnnsearch.text.coverage import word_of, words_in
+from fairseq_rnnsearch.text.tokenizers import SPACE, TOKENIZERS, tokenizer_of
 
 logger = logging.getLogger(__name__)
 
@@ -47,6 +51,25 @@ _BETWEEN_SENTENCES = (
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 _TYPES |= {"single_sentences": bool}
 _SEVERAL = 0.05  # of the lines may have several sentences
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of text, and where its tokens stand in it.
+
+    Attributes:
+        text: the line as it was.
+        spans: of each token its first character, from 0, and the one after its last.
+    """
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+
+    @property
+    def words(self) -> list[int]:
+        """The number of each token's word, from 0; words are what stands between spaces."""
+        begins = [word.start() for word in re.finditer(r"\S+", self.text)]
+        return [max(bisect_right(begins, begin) - 1, 0) for begin, _ in self.spans]
 
 
 class PlainText:
@@ -136,10 +159,50 @@ class PlainText:
             tokens = [token.lower() for token in tokens]
         return self._segment(tokens) if self._segment else tokens
 
+    def line(self, sentence: str, tokens: Sequence[str]) -> "Line | None":
+        """Find where tokens stand in their sentence.
+
+        A piece stands where its word stands, and white space that is a token between two words.
+
+        Returns:
+            None for tokens that are not the sentence's characters in their order, such as Moses',
+            or if a word of the sentence is none of them.
+        """
+        if self.tokenizer == "moses":
+            return None
+        blank = SPACE if self.tokenizer == "character" else ""  # stands for a space there
+        places = [
+            place
+            for place, character in enumerate(sentence)
+            for one in (character.lower() if self.lowercase else character)
+            if not (one.isspace() or one == blank)
+        ]
+        ends, spans, end = [0, *(place + 1 for place in places)], [], 0
+        for pieces in words_in(tokens) if self.has_pieces else ([token] for token in tokens):
+            word = self._join([word_of(pieces) if self.has_pieces else pieces[0]])
+            begin, end = end, end + sum(not one.isspace() for one in word)
+            if end > len(places):
+                return None
+            after = places[end - 1] + 1 if end > begin else [*places, len(sentence)][end]
+            spans += [(places[begin] if end > begin else ends[begin], after)] * len(pieces)
+        line = Line(sentence, tuple(spans))
+        is_whole = end == len(places) and {*line.words} == {*range(len(sentence.split()))}
+        return line if is_whole else None
+
     def text(self, tokens: Sequence[str]) -> str:
         """Return a sentence from tokens; pieces are merged, and lower case stays."""
         joined = " ".join(tokens) + " "
         return self._join((joined.replace("@@ ", "") if self.has_pieces else joined).split())
+
+
+def joined_line(text: str, parts: Iterable[Line]) -> Line:
+    """Return the line of a text that has these lines in it, in their order."""
+    spans, begin = [], 0
+    for part in parts:
+        begin = text.index(part.text, begin)
+        spans += [(begin + first, begin + after) for first, after in part.spans]
+        begin += len(part.text)
+    return Line(text, tuple(spans))
 
 
 def has_pieces(settings: Mapping[str, Any], symbols: Iterable[str] = ()) -> bool:

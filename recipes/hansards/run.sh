@@ -55,7 +55,7 @@ align_text() {
 # align SOURCE-TARGET SPLIT: aligns the test or the validation sentences
 align() {
     local -a further=()
-    [[ $POSTERIOR = 0 ]] || further+=(--posterior)
+    [[ $POSTERIOR != 0 ]] || further+=(--attention)
     align_text "$1" "$1$FORESEES" "$WORK/corpus/$2" pharaoh,jsonl,html \
         --heatmap-source-end "$SOURCE_END" ${further[@]+"${further[@]}"}
 }
@@ -134,7 +134,7 @@ find_own_links() {
     run_step "choose text to align" "$WORK/own-text" choose_own_text
     for direction in $DIRECTIONS; do
         run_step "align training text $direction" "$WORK/own-weights-$direction" \
-            align_text "$direction" "$direction" "$WORK/own-text/text" jsonl --posterior
+            align_text "$direction" "$direction" "$WORK/own-text/text" jsonl
     done
     need_both "align training text"
     run_step "join its links" "$WORK/own-links" join_own_links

@@ -48,7 +48,7 @@
 : "${DEVICE:=cpu}" # that aligns: cpu or cuda; training takes a GPU where there is one
 
 # scoring: may be changed afterwards, in the same WORK, but SOURCE_END only before the page is made
-: "${POSTERIOR:=0}" # 1: weights computed with the target word known, see rnnsearch-align --posterior
+: "${POSTERIOR:=0}" # 1: weights that know the target word, rnnsearch-align's default; 0: attention's
 : "${SOURCE_END:=keep}" # the column of the source's end symbol on the page; or drop, or renormalise
 : "${GOLD:=1}" # 0: settings are being chosen, by agreement with eflomal on VALID; no gold is read
 : "${BLEU:=0}" # 1: VALID is translated too, by the models that have no foresight, and scored

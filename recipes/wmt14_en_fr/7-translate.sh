@@ -81,7 +81,7 @@ learn_dictionary() {
     done
     logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.commands.align \
         "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
-        --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh --device "${DEVICE:-$(gpu_or_cpu)}"
+        --tokenizer space --attention --out "$PARTIAL" --heatmap-format pharaoh --device "${DEVICE:-$(gpu_or_cpu)}"
     python "$HERE/unknown_words.py" dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
     rm -- "$PARTIAL"/text.*

@@ -21,7 +21,7 @@ Begin = Callable[[Sequence[Any], int], Steps]
 NO_NUMBERS = "the model's probabilities are not numbers, as of a training that has diverged"
 NO_POSTERIOR = (
     "posterior: the model has only the weights with which it attends before it knows the word; "
-    "RNNsearch has those given the word too"
+    "--attention gives these (in Python, posterior=False)"
 )
 
 
