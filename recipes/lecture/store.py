@@ -5,6 +5,7 @@
 Pictures are stored in few colours, which makes them three times smaller.
 """
 
+import argparse
 import base64
 import io
 import json
@@ -20,12 +21,15 @@ COLOURS = 48
 
 def main() -> None:
     """Store a run whose code is the notebook's."""
-    notebook, run = (json.loads(Path(path).read_text("utf-8")) for path in (NOTEBOOK, sys.argv[1]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("run", type=Path, help="the notebook that was run")
+    options = parser.parse_args()
+    notebook, run = (json.loads(path.read_text("utf-8")) for path in (NOTEBOOK, options.run))
     ran = {cell["id"]: cell for cell in run["cells"]}
     for cell in notebook["cells"]:
         if cell["cell_type"] == "code":
             if cell["source"] != ran[cell["id"]]["source"]:
-                sys.exit(f"{sys.argv[1]}: ran other code in the cell {cell['id']}")
+                sys.exit(f"{options.run}: ran other code in the cell {cell['id']}")
             cell["execution_count"] = ran[cell["id"]]["execution_count"]
             cell["outputs"] = list(map(_stored, joined(ran[cell["id"]]["outputs"])))
     NOTEBOOK.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", "utf-8")
