@@ -88,9 +88,9 @@ def test_it_runs_and_its_models_learn(tmp_path, monkeypatch):
     for stored, cell in zip(CELLS, notebook.cells[1:], strict=True):
         if stored["id"] not in TRANSLATED:
             (words, numbers), (same_words, same_numbers) = printed(stored), printed(cell)
-            assert words == same_words, cell.id
             # another processor's rounding moves BLEU by up to 1, and costs in training more
-            assert numbers == pytest.approx(same_numbers, rel=0.25, abs=0.05), cell.id
+            near = pytest.approx(same_numbers, rel=0.25, abs=0.05)
+            assert (words, numbers) == (same_words, near), cell.id
 
     # The limits leave room for another processor's rounding: seeds 1 and 2 differ by as much.
     # BLEU of them was 95.6 and 95.3, of RNNencdec 22.5 and 23.4.
