@@ -255,7 +255,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
         generator.print_alignment = getattr(args, "print_alignment", None)
         generator.needs_alignment = needs_alignment
         # with --replace-unk, fairseq-generate prints the source as it stands in the data
-        option = getattr(self.cfg, "post_process", None)
+        is_resolved = isinstance(self.cfg, DictConfig)  # a program's, with --post-process
+        option = getattr(self.cfg, "post_process", None) if is_resolved else None
         generator.post_process = None if replaces is not None and self.datasets else option, option
         if self._translates:
             scores = isinstance(generator, SequenceScorer)
