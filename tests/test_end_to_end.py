@@ -62,7 +62,7 @@ def test_every_validation_leaves_heatmaps(learned):
     ]
     for epoch, folder in enumerate(epochs, start=1):
         names = sorted(file.name for file in folder.glob("*.png"))
-        assert names == [f"valid{i:04d}-update{60 * epoch:07d}.png" for i in range(4)]
+        assert names == [f"sentence{i:04d}-update{60 * epoch:07d}.png" for i in range(1, 5)]
     picture = imread(epochs[-1] / names[0])
     assert min(picture.shape[:2]) > 50 and picture.min() < 0.2 and picture.max() == 1
     with Image.open(learned.folder / "heatmaps" / "emerging.gif") as animation:

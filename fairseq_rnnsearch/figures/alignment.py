@@ -284,6 +284,6 @@ def _words_of_line(tokens: Sequence[str], line: Line) -> _Merged:
 def _line_of_words(line: Line, firsts: np.ndarray) -> Line:
     """Return a line with the spans of words, given the place of each one's first token."""
     begins = [first for first in firsts.tolist() if first < len(line.spans)]
-    each = zip(begins, [*begins[1:], len(line.spans)], strict=True)
+    each = zip(begins, [*begins, len(line.spans)][1:], strict=True)  # none in a blank line
     spans = tuple((line.spans[begin][0], line.spans[end - 1][1]) for begin, end in each)
     return replace(line, spans=spans)
