@@ -25,6 +25,8 @@ PAGE_WEIGHTS = ("int8", "float32")  # and a page
 class ReadingOptions(TypedDict, total=False):
     """Keyword arguments of both ``Translator.translate`` and ``align``, for type checkers."""
 
+    markup: bool
+    inverse: Any  # a Translator
     attribution: bool
     pieces: Pieces
     batch_size: int

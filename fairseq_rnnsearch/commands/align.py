@@ -19,7 +19,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice, product, repeat
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,9 @@ from fairseq_rnnsearch.align.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.commands.command_options import (
     add_heatmap_options,
+    add_markup_options,
     add_model_options,
+    inverse_of,
     load_options,
     look_of,
     progress,
@@ -42,7 +44,7 @@ from fairseq_rnnsearch.errors import UsageError, UserError, option_of, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import Alignment, Units, best_links, pharaoh
 from fairseq_rnnsearch.files import replacing
-from fairseq_rnnsearch.text.lengths import warning_of
+from fairseq_rnnsearch.text.lengths import Lengths
 from fairseq_rnnsearch.text.reversible import join
 from fairseq_rnnsearch.text.tables import pairs_in
 
@@ -74,8 +76,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     if [name for name, _ in inputs] not in (["--source", "--target"], ["--pairs"]):
         raise UsageError("--source and --target name the two text files, or --pairs one table")
-    if options.out and (options.scores or options.words):
-        raise UsageError("--scores and --words are of standard output; leave out --out")
+    if options.out and (options.scores or options.words or options.markup):
+        raise UsageError("--scores, --words and --markup are of standard output; leave out --out")
     for name, (option, file) in product((*TEXTS, JOINED) if options.out else (), inputs):
         if file.resolve() == (options.out / name).resolve():
             raise UsageError(
@@ -85,16 +87,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from fairseq_rnnsearch.commands.loading import load
 
     files = [file for _, file in inputs]
-    lengths = [[len(line.strip()) for line in pair] for pair in pairs_in(files)]
-    if warning := warning_of(" and ".join(map(str, files)), lengths):
+    lines, lengths = 0, Lengths()
+    for lines, pair in enumerate(pairs_in(files), start=1):
+        lengths.add(lines, *map(str.strip, pair))
+    if warning := lengths.warning(" and ".join(map(str, files))):
         print(warning, file=sys.stderr)
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
-    chosen = [number for number in range(1, len(lengths) + 1) if number in samples]
-    aligned, others = _aligned(model, pairs_in(files), options, samples), repeat(None)
+    chosen = [number for number in range(1, lines + 1) if number in samples]
     look = look_of(options, [file.name for file in files], model.languages)
     kind = "posterior" if options.posterior else "attention"
     look = replace(look, model=f"{look.model}, {kind} weights")
-    inverse = _inverse_of(model, options) if options.inverse else None
+    inverse = inverse_of(model, options) if options.inverse else None
+    tags = {"markup": True, "inverse": inverse} if options.markup else {}
+    aligned, others = _aligned(model, pairs_in(files), options, samples, **tags), repeat(None)
     both = [*filter(None, (model, inverse))]
     sides = (text for one in both for text in (one.source_text, one.target_text))
     units = units_of(options, *sides)
@@ -109,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             output = _begun(stack, options.out / JOINED) if inverse else None
         else:
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-        if inverse:
+        if inverse and not tags:
             stack.enter_context(inverse.as_one_text())
             swapped = (pair[::-1] for pair in pairs_in(files))
             others = _aligned(inverse, swapped, options, samples)
@@ -118,6 +123,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             progress("aligning", "pair", is_shown=is_shown, total=len(chosen))
         )
         for pair, number, other in zip(aligned, chosen, others, strict=False):
+            if tags:
+                print(pair.markup)
+                count(1)
+                continue
             ours, *theirs = _in_units(filter(None, (pair, other)), units, source_end)
             in_tokens += [number] * (ours.alignment.units != units)
             for text, words in zip(texts, ours.words, strict=False):
@@ -137,24 +146,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.out:
         done = f"{pluralize(len(chosen), 'pair')} aligned in {options.out}"
         print(f"{done}; links count the {units} of your lines", file=sys.stderr)
-
-
-def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":
-    """Load the model of the other direction.
-
-    Raises:
-        UserError: if it is not one.
-    """
-    from fairseq_rnnsearch.commands.loading import load
-
-    swapped = {"source_lang": options.target_lang, "target_lang": options.source_lang}
-    inverse = load(options.inverse.split(":"), options.data, **load_options(options) | swapped)
-    if inverse.languages != model.languages[::-1]:
-        raise UserError(
-            f"--inverse {options.inverse}: translates {' to '.join(inverse.languages)}; expected a"
-            f" model from {' to '.join(model.languages[::-1])}"
-        )
-    return inverse
 
 
 def _begun(stack: contextlib.ExitStack, path: Path) -> IO[str]:
@@ -239,6 +230,7 @@ def _aligned(
     pairs: Iterable[tuple[str, str]],
     options: argparse.Namespace,
     samples: Container[int],
+    **markup: Any,
 ) -> Iterator["Translation"]:
     """Yield aligned pairs in their order, without loading whole files."""
     chosen = (pair for number, pair in enumerate(pairs, start=1) if number in samples)
@@ -250,6 +242,7 @@ def _aligned(
             attribution=options.attribution,
             pieces=options.heatmap_pieces,
             batch_size=options.batch_size,
+            **markup,
         )
 
 
@@ -278,11 +271,7 @@ def _parser() -> argparse.ArgumentParser:
         help="all links with a weight above P, before they are joined (default: the best of each"
         " word)",
     )
-    parser.add_argument(
-        "--inverse",
-        metavar="CHECKPOINT",
-        help="a model of the other direction: the links of both are joined",
-    )
+    add_markup_options(parser)
     parser.add_argument(
         "--symmetrise",
         choices=METHODS,

@@ -8,15 +8,18 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fairseq_rnnsearch.checks import LOADED_DTYPES, PIECES, count_of
-from fairseq_rnnsearch.errors import as_text, pluralize
+from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, UNITS, Units
 from fairseq_rnnsearch.figures.gallery import FORMATS
 from fairseq_rnnsearch.figures.pictures import STYLES, Look, title_of
 from fairseq_rnnsearch.text.plain_text import PlainText
 from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
+
+if TYPE_CHECKING:
+    from fairseq_rnnsearch.commands.translator import Translator
 
 
 @contextlib.contextmanager
@@ -98,6 +101,21 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
     )
 
 
+def add_markup_options(parser: argparse.ArgumentParser) -> None:
+    """Add ``--markup`` and ``--inverse``."""
+    parser.add_argument(
+        "--markup",
+        action="store_true",
+        help="lines have tags and placeholders, such as <b>, <br/>, {name} and %%s; they come back"
+        " around the same words",
+    )
+    parser.add_argument(
+        "--inverse",
+        metavar="MODEL",
+        help="a model of the other direction, such as fr-en: the links of both are joined",
+    )
+
+
 def units_of(options: argparse.Namespace, *texts: PlainText) -> Units:
     """Return what links count; one line says if it is tokens although nobody asked for them.
 
@@ -119,6 +137,24 @@ def warn_of_tokens(numbers: Sequence[int]) -> None:
     if numbers:
         of, lines = pluralize(len(numbers), "line"), ", ".join(map(str, numbers[:5]))
         print(f"links count tokens in {of}, such as {lines}", file=sys.stderr)
+
+
+def inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":
+    """Load the model of the other direction.
+
+    Raises:
+        UserError: if it is not one.
+    """
+    from fairseq_rnnsearch.commands.loading import load
+
+    swapped = {"source_lang": options.target_lang, "target_lang": options.source_lang}
+    inverse = load(options.inverse.split(":"), options.data, **load_options(options) | swapped)
+    if inverse.languages != model.languages[::-1]:
+        raise UserError(
+            f"--inverse {options.inverse}: translates {' to '.join(inverse.languages)}; expected a"
+            f" model from {' to '.join(model.languages[::-1])}"
+        )
+    return inverse
 
 
 def look_of(options: argparse.Namespace, files: Sequence[str], languages: Sequence[str]) -> Look:

@@ -26,7 +26,9 @@ from fairseq_rnnsearch.checks import BEAM, count_of
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.commands.command_options import (
     add_heatmap_options,
+    add_markup_options,
     add_model_options,
+    inverse_of,
     load_options,
     look_of,
     progress,
@@ -109,6 +111,7 @@ def _print_translations(
 ) -> int:
     """Print the translations of all lines, and return the number of drawn ones."""
     drawn, doubted, in_tokens = 0, {}, []
+    inverse = inverse_of(model, options) if options.inverse else None
     texts = model.source_text, model.target_text
     units = units_of(options, *texts) if gallery else "tokens"
     translations = (
@@ -122,6 +125,8 @@ def _print_translations(
             authors_search=options.authors_search,
             replace_unk=options.replace_unk,
             split_sentences=options.split_sentences,
+            markup=options.markup,
+            inverse=inverse,
             pieces=options.heatmap_pieces,
             batch_size=options.batch_size,
         )
@@ -182,7 +187,8 @@ def _shown(number: int, translation: "Translation", options: argparse.Namespace)
         return "\n".join("\t".join(map(str, row)) for row in rows)
     names = f"unknown: {show(', '.join(translation.unknown))}" if translation.unknown else ""
     mark = (names or translation.doubt) if sys.stdout.isatty() else None
-    return show(translation.text) + (f"  [{mark}]" if mark else "")
+    text = translation.markup if options.markup else translation.text
+    return show(text) + (f"  [{mark}]" if mark else "")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -230,6 +236,7 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="the authors' beam search instead of fairseq's",
     )
+    add_markup_options(parser)
     parser.add_argument(
         "--nbest",
         type=count_of,

@@ -49,6 +49,7 @@ class Translation:
         unknown: the unknown source words, each once, in order. The model has read ``<unk>`` instead
             of them, so the translation is probably bad.
         doubt: one of ``doubt.REASONS`` to distrust the translation, or None; None for given ones.
+        markup: ``text`` with the source's tags and placeholders, if ``markup=True`` was given.
     """
 
     source: str
@@ -62,6 +63,7 @@ class Translation:
     others: tuple["Translation", ...] = field(default_factory=tuple)
     unknown: tuple[str, ...] = field(default_factory=tuple)
     doubt: str | None = None
+    markup: str | None = None
 
     @classmethod
     def begun(cls, known: dict[str, Any], make: Callable[[], dict[str, Any]]) -> "Translation":
@@ -123,12 +125,13 @@ class Translation:
         """Return everything but ``others`` as JSON values, as ``--json`` prints it.
 
         Numbers are rounded to six decimals; weights are one list per row, or None if the model
-        has no attention; the score is None if it is not finite; ``mattered`` is there only if it
-        was computed.
+        has no attention; the score is None if it is not finite; ``mattered`` and ``markup`` are
+        there only if they were asked for.
         """
         from fairseq_rnnsearch.figures.jsonl import finite, rounded
 
-        mattered = {} if self.mattered is None else {"mattered": rounded(self.mattered)}
+        more = {} if self.mattered is None else {"mattered": rounded(self.mattered)}
+        more |= {} if self.markup is None else {"markup": self.markup}
         return {
             "source": self.source,
             "source_tokens": list(self.source_tokens),
@@ -138,7 +141,7 @@ class Translation:
             "tokens": list(self.tokens),
             "probabilities": [round(p, 6) for p in self.probabilities],
             "weights": self.alignment and rounded(self.weights),
-            **mattered,
+            **more,
             "is_cut": self.is_cut,
             "doubt": self.doubt,
         }

@@ -1,16 +1,18 @@
 """A trained model that translates and aligns plain text; see ``loading``."""
 
+import html
 import logging
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack, overload
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_rnnsearch.align.tags import Line, Links, taken_out
 from fairseq_rnnsearch.checks import (
     BEAM,
     LARGEST_LENPEN,
@@ -18,22 +20,15 @@ from fairseq_rnnsearch.checks import (
     ScoringOptions,
     SearchOptions,
 )
-from fairseq_rnnsearch.commands.doubt import Limits, doubt_of
+from fairseq_rnnsearch.commands.doubt import Limits
+from fairseq_rnnsearch.commands.in_words import InWords
 from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
 from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.decoding.search import Options
 from fairseq_rnnsearch.decoding.search.history import Hypothesis
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
-from fairseq_rnnsearch.text.coverage import (
-    UNKNOWN,
-    TextCounter,
-    Vocabulary,
-    marked,
-    replace_unknown,
-    unknown_words,
-    words_of,
-)
+from fairseq_rnnsearch.text.coverage import TextCounter, words_of
 from fairseq_rnnsearch.text.dictionary_file import numbers_of
 from fairseq_rnnsearch.text.plain_text import PlainText, sentences_in
 
@@ -143,6 +138,8 @@ class Translator:
         authors_search: bool = False,
         replace_unk: bool = False,
         split_sentences: bool | None = None,
+        markup: bool = False,
+        inverse: "Translator | None" = None,
         attribution: bool = False,
         pieces: Pieces = "merge",
         batch_size: int = 32,
@@ -163,6 +160,9 @@ class Translator:
             split_sentences: translate each sentence of a line separately, and join the results
                 (default: if the model was trained on single sentences, as it may then translate
                 only the first one of a line).
+            markup: translate what is between tags and placeholders, such as <b>, <br/>, {name} and
+                %s, and give `Translation.markup`, where they are around the same words.
+            inverse: a model of the other direction, with which they find more of these words.
             attribution: also compute `Translation.mattered`: whether what the model looked at
                 mattered. Not in bfloat16, which rounds off more than most effects are large.
             pieces: "merge" subword pieces into words in the result, or "keep" them.
@@ -172,8 +172,8 @@ class Translator:
             A translation for a string, a list for a list, in its order.
 
         Raises:
-            UserError: if ``beam`` or ``lenpen`` is out of range, or for ``replace_unk`` without
-                attention.
+            UserError: if ``beam`` or ``lenpen`` is out of range; for ``replace_unk`` or ``markup``
+                without attention; for ``markup`` with tokens that cannot be found in a line.
         """
         if beam < 1:
             raise UserError(f"beam {beam}: must be 1 or more")
@@ -184,6 +184,9 @@ class Translator:
         if split_sentences is None:
             split_sentences = self.source_text.single_sentences
         is_one, lines = isinstance(sentences, str), _listed(sentences)
+        in_markup = [taken_out(line) for line in lines] if markup else []
+        if markup:
+            lines = [line.text for line in in_markup]
         split = [sentences_in(line) if split_sentences else [line] for line in lines]
         sentences = [sentence for line in split for sentence in line]
         options = Options.for_dictionary(
@@ -207,11 +210,12 @@ class Translator:
             # the authors' search drops unfinished hypotheses
             is_cut = not authors_search and self._is_cut(sentence, tokens, beam[0])
             translations.append(in_words.translated(sentence, tokens, beam, of_best, is_cut))
-        parts = iter(translations)
-        translations = [
-            joined(line, list(islice(parts, len(several))))
-            for line, several in zip(lines, split, strict=True)
-        ]
+        rest = iter(translations)
+        parts = [list(islice(rest, len(several))) for several in split]
+        translations = [joined(*one) for one in zip(lines, parts, strict=True)]
+        if markup:
+            texts = [[part.text for part in several] for several in parts]
+            self._mark_up(translations, in_markup, split, texts, inverse, batch_size)
         return translations[0] if is_one else translations
 
     @overload
@@ -228,6 +232,8 @@ class Translator:
         target: str | Iterable[str],
         *,
         posterior: bool = False,
+        markup: bool = False,
+        inverse: "Translator | None" = None,
         attribution: bool = False,
         pieces: Pieces = "merge",
         batch_size: int = 32,
@@ -241,10 +247,13 @@ class Translator:
             posterior: whether the weights take account of the target word itself, which attention
                 did not know: better links, but not what the decoder has read. See
                 ``decoding.engine_networks.scored``.
-            attribution, pieces, batch_size: as for ``translate``.
+            markup, inverse, attribution, pieces, batch_size: as for ``translate``; only the source
+                has tags, both sides have placeholders, and `Translation.markup` is the target with
+                these tags.
 
         Raises:
-            UserError: if the model has no attention, or the lists differ in length.
+            UserError: if the model has no attention, or the lists differ in length; for ``markup``
+                with tokens that cannot be found in a line.
         """
         if not self.has_alignment:
             raise UserError(
@@ -257,9 +266,32 @@ class Translator:
             raise UserError(
                 f"align: {len(source)} source and {len(target)} target sentences, should be equal"
             )
+        in_markup = [taken_out(line, placeholders=False) for line in source] if markup else []
+        if markup:
+            sides = zip(in_markup, target, strict=True)
+            target = [html.unescape(text) if line.is_html else text for line, text in sides]
+            source = [line.text for line in in_markup]
+        aligned = self._align(source, target, True, posterior, attribution, pieces, batch_size)
+        if markup:
+            sides = ([[line] for line in side] for side in (source, target))
+            self._mark_up(aligned, in_markup, *sides, inverse, batch_size)
+        return aligned[0] if is_one else aligned
+
+    def _align(
+        self,
+        source: Sequence[str],
+        target: Sequence[str],
+        counts: bool = False,
+        posterior: bool = True,
+        attribution: bool = False,
+        pieces: Pieces = "merge",
+        batch_size: int = 32,
+    ) -> list[Translation]:
+        """Align pairs; unknown words are counted if they have not been."""
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
-        self._counter.count(sources, targets)
+        if counts:
+            self._counter.count(sources, targets)
         numbers = (
             [numbers_of(self.source_dictionary, tokens) for tokens in sources],
             [numbers_of(self.target_dictionary, tokens) for tokens in targets],
@@ -269,13 +301,52 @@ class Translator:
         effects = self._effects(attribution, batch_size, *numbers)
         in_words = self._in_words(pieces, kind="posterior" if posterior else "attention")
         each = zip(source, target, sources, targets, scored, effects, strict=True)
-        aligned = [in_words.translation(*one) for one in each]
-        return aligned[0] if is_one else aligned
+        return [in_words.translation(*one) for one in each]
 
-    def _in_words(self, pieces: Pieces, replaces: bool = False, kind: str = "") -> "_InWords":
+    def _mark_up(
+        self,
+        translations: Sequence[Translation],
+        lines: Sequence[Line],
+        sources: Sequence[Sequence[str]],
+        targets: Sequence[Sequence[str]],
+        inverse: "Translator | None",
+        batch_size: int,
+    ) -> None:
+        """Give each translation its `markup`, by posterior weights.
+
+        Args:
+            sources, targets: the sentences of each line, and their translations.
+        """
+        places = [place for place, line in enumerate(lines) if line.items]
+        sides = [[side[place] for place in places] for side in (sources, targets)]
+        directions = [self._links(*sides, batch_size)]
+        if inverse:
+            directions.append([one.turned() for one in inverse._links(*sides[::-1], batch_size)])
+        links = dict(zip(places, zip(*directions, strict=True), strict=True))
+        for place, (line, one) in enumerate(zip(lines, translations, strict=True)):
+            vars(one)["markup"] = line.put_back(one.text, *links.get(place, ()))
+
+    def _links(
+        self, sources: list[Sequence[str]], targets: list[Sequence[str]], batch_size: int
+    ) -> list[Links]:
+        """Return the posterior links of lines, of which each has several sentences."""
+        aligned = iter(self._align([*chain(*sources)], [*chain(*targets)], batch_size=batch_size))
+        links = []
+        for line in sources:
+            alignment = joined(" ".join(line), list(islice(aligned, len(line)))).alignment
+            if alignment is None or alignment.lines is None:
+                raise UserError(
+                    "markup: needs attention, and tokens that can be found in a line, as those of"
+                    " the tokenizers reversible, space and character"
+                )
+            spans = (side.spans for side in alignment.lines)
+            links.append(Links(*spans, alignment.weights_of_words))
+        return links
+
+    def _in_words(self, pieces: Pieces, replaces: bool = False, kind: str = "") -> InWords:
         sides = (self.source_text, self.target_text), self._vocabularies
         merges = pieces == "merge"
-        return _InWords(self.target_dictionary, *sides, self.doubt_limits, merges, replaces, kind)
+        return InWords(self.target_dictionary, *sides, self.doubt_limits, merges, replaces, kind)
 
     def _run(self, ask: Callable[..., list], batch_size: int, *sides: list[list[int]]) -> list:
         """Return the networks' answers for all sentences, those of similar length together."""
@@ -307,113 +378,6 @@ class Translator:
                 pluralize(longest, "token"),
             )
         return is_cut
-
-
-class _InWords(NamedTuple):
-    """Puts the hypotheses of one call into words.
-
-    It lives as long as one of them, and holds no model.
-    """
-
-    dictionary: Any
-    texts: tuple[PlainText, PlainText]
-    vocabularies: tuple[Vocabulary, Vocabulary]
-    limits: Limits
-    merges: bool
-    replaces_unknown: bool
-    kind: str
-
-    def translated(
-        self,
-        source: str,
-        source_tokens: list[str],
-        beam: Sequence[Hypothesis],
-        effects: NDArray[np.floating] | None = None,
-        is_cut: bool = False,
-    ) -> Translation:
-        """Return the best hypothesis of a search, with the others."""
-        best, *others = beam
-        eos = self.dictionary.eos()
-        tokens = [self.dictionary[word] for word in best.words if word != eos]
-        if self.replaces_unknown and UNKNOWN in tokens:
-            tokens = _without_unknown(tokens, source_tokens, best.weights, self.vocabularies[0])
-        text, sizes = self.texts[1].text(tokens), (len(source_tokens), len(tokens))
-        is_known = not unknown_words(source_tokens, self.vocabularies[0])
-        bits = float(np.mean(best.log_p)) / math.log(2)
-        doubt = doubt_of(source, text, sizes, is_known, bits, self.limits)
-        sides = source, text, source_tokens, tokens
-        return self.translation(*sides, best, effects, others, is_cut, doubt)
-
-    def translation(
-        self,
-        source: str,
-        text: str,
-        source_tokens: list[str],
-        tokens: list[str],
-        hypothesis: Hypothesis,
-        effects: NDArray[np.floating] | None,
-        others: Sequence[Hypothesis] = (),
-        is_cut: bool = False,
-        doubt: str | None = None,
-    ) -> Translation:
-        """Return a hypothesis with both its sides."""
-
-        def make_details() -> dict[str, Any]:
-            each = tuple(self.translated(source, source_tokens, [one]) for one in others)
-            sides = (source, text), (source_tokens, tokens)
-            return self._details(*sides, hypothesis, effects) | {"others": each}
-
-        score = hypothesis.score / math.log(2)
-        known = {"source": source, "text": text, "score": score, "is_cut": is_cut, "doubt": doubt}
-        return Translation.begun(known, make_details)
-
-    def _details(
-        self,
-        lines: tuple[str, str],
-        sides: tuple[list[str], list[str]],
-        hypothesis: Hypothesis,
-        effects: NDArray[np.floating] | None,
-    ) -> dict[str, Any]:
-        """Return what a translation has beside its texts, its score and the others."""
-        from fairseq_rnnsearch.figures.alignment import END, Alignment, merged_words
-
-        _, score, log_p, weights = hypothesis
-        words = [(*side, END) for side in sides]
-        known = tuple(text.line(*of) for text, *of in zip(self.texts, lines, sides, strict=True))
-        alignment = Alignment(
-            *((*side, END) for side in map(marked, sides, self.vocabularies)),
-            np.zeros([len(side) for side in words[::-1]]) if weights is None else weights,
-            score=score / math.log(2),
-            probabilities=np.exp(log_p, dtype=float).tolist(),
-            attribution=effects,
-            lines=None if None in known else known,
-            kind=self.kind,
-        )
-        if self.merges:
-            has_pieces = [side.has_pieces for side in self.vocabularies]
-            words = [merged_words(*side)[0] for side in zip(words, has_pieces, strict=True)]
-            alignment = alignment.merge_pieces(has_pieces)
-        return {
-            "source_tokens": words[0],
-            "tokens": words[1],
-            "alignment": None if weights is None else alignment,
-            "probabilities": alignment.probabilities,
-            "unknown": unknown_words(sides[0], self.vocabularies[0]),
-        }
-
-
-def _without_unknown(
-    tokens: list[str],
-    source_tokens: list[str],
-    weights: NDArray[np.floating],
-    vocabulary: Vocabulary,
-) -> list[str]:
-    """Replace each unknown token by the source word with the largest weight."""
-    words = list(vocabulary.words_in(source_tokens))
-    first_pieces = np.cumsum([0, *map(len, words[:-1])])
-    of_words = np.add.reduceat(weights[:, :-1], first_pieces, axis=1)
-    looked_at = of_words.argmax(axis=1)[:-1]
-    return replace_unknown(tokens, (vocabulary.word_of(words[i]) for i in looked_at))
 
 
 def _listed(sentences: str | Iterable[str]) -> list[str]:
