@@ -52,8 +52,7 @@ _ENTITY = re.compile(r"&(?:#\d+|#x[\da-fA-F]+|[A-Za-z]\w*);")
 _WITHOUT_WORDS = frozenset("area base br col embed hr img input link meta source track wbr".split())
 
 # chosen on the human translations of 372 segments of software documentation, English to French
-_SAME_CASE, _SAME_TEXT, _PUNCTUATION, _ELSEWHERE = 1.0, 3.0, 0.6, 2.0
-_CHOICES, _BEAM = 30, 20
+_SAME_CASE, _SAME_TEXT, _ELSEWHERE = 1.0, 3.0, 2.0
 _CLOSING = (",", ".", ";", ":", "!", "?", ")", "]", "}")
 
 
@@ -248,51 +247,31 @@ def _places(
 ) -> list[Span]:
     """Return the words of the translation for each item; for one without words, where it is.
 
-    The sum of the items' scores is the largest that a beam finds where items are in their parents
-    and apart from each other.
+    Each item has the place of the largest score in its parent's that the items before it have left.
     """
     of_source = _words(line.text)
     links = np.ones((len(words), len(of_source)))
     for given in directions:
         links *= _links(words, of_source, given) ** (1 / len(directions))
     links /= links.sum(axis=1, keepdims=True).clip(1e-9)
-    beam: list[tuple[float, list[Span]]] = [(0.0, [])]
+    places: list[Span] = []
     for item in line.items:
         has_parent = item.parent >= 0
         first, last = line.items[item.parent].span if has_parent else (0, len(line.text))
         start, end = item.span
-        rest = line.text[first:start] + line.text[end:last]
+        begin, stop = places[item.parent] if has_parent else (0, len(words))
+        if start < end and not (line.text[first:start] + line.text[end:last]).strip():
+            places.append((begin, stop))  # around all of it
+            continue
         scores = _scores(line.text, translation, item, of_source, words, links)
-        best = np.argsort(-scores, axis=None, kind="stable")[:_CHOICES]
-        chosen = [
-            (score, (int(begin), int(end)))
-            for begin, end in zip(*np.unravel_index(best, scores.shape), strict=True)
-            if np.isfinite(score := float(scores[begin, end]))
-        ]
-        grown = []
-        for total, places in beam:
-            all_of_it = places[item.parent] if has_parent else (0, len(words))
-            around_all = start < end and not rest.strip()
-            for score, place in [(0.0, all_of_it)] if around_all else chosen:
-                if _fits(place, item, places, line.items):
-                    grown.append((total + score, [*places, place]))
-        beam = sorted(grown, key=lambda one: -one[0])[:_BEAM] or [
-            (total, [*places, (begin, begin)])  # around nothing, where its parent begins
-            for total, places in beam
-            for begin in [places[item.parent][0] if has_parent else 0]
-        ]
-    return beam[0][1]
-
-
-def _fits(place: Span, item: Item, places: Sequence[Span], items: Sequence[Item]) -> bool:
-    """Tell whether a place is in that of the parent, and apart from those of its other items."""
-    begin, end = place
-    return all(
-        (there[0] <= begin and end <= there[1])
-        if i == item.parent
-        else (items[i].parent != item.parent or end <= there[0] or there[1] <= begin)
-        for i, there in enumerate(places)
-    )
+        scores[:begin] = scores[:, stop + 1 :] = -np.inf
+        for other, (left, right) in zip(line.items, places, strict=False):
+            if other.parent == item.parent:  # apart from it
+                scores[:right, left + 1 :] = -np.inf
+        best = np.unravel_index(scores.argmax(), scores.shape)
+        is_found = np.isfinite(scores[best])
+        places.append(tuple(map(int, best)) if is_found else (begin, begin))
+    return places
 
 
 def _scores(
@@ -322,16 +301,12 @@ def _scores(
     columns = links / links.sum(axis=0).clip(1e-9)
     gain = links[:, inside].sum(axis=1) - 0.5
     gain += columns[:, inside].sum(axis=1) - columns[:, ~inside].sum(axis=1)
-    is_word = np.array([target[first].isalnum() for first in starts])
-    gain = np.where(is_word, gain, gain.clip(-0.3, 0.3))
     sums = np.cumsum([0, *gain])
-    first = np.where(text[0].isalnum() & ~is_word, -_PUNCTUATION, 0.0)
-    last = np.where(text[-1].isalnum() & ~is_word, -_PUNCTUATION, 0.0)
+    middles = (starts[:, None] + ends) / 2 / len(target)
+    there = sums[1:] - sums[:-1, None]
     if start > 0 and text[0].isalpha():
         same = [target[at].isupper() == text[0].isupper() for at in starts]
-        first += np.where(same, _SAME_CASE / 2, -_SAME_CASE / 2)
-    middles = (starts[:, None] + ends) / 2 / len(target)
-    there = sums[1:] - sums[:-1, None] + first[:, None] + last
+        there += np.where(same, _SAME_CASE / 2, -_SAME_CASE / 2)[:, None]
     there -= _ELSEWHERE * abs(middles - (start + end) / 2 / len(source))
     for match in re.finditer(re.escape(text), target):
         there[np.ix_(starts == match.start(), ends == match.end())] += _SAME_TEXT
