@@ -100,7 +100,6 @@ def load(
             first.path,
             first.config.left_pad_source,
             largest(*limits),
-            validation=first.config.validation,
         )
         validations = [folder.config.validation for folder in folders]
         networks = _as_networks(folders, trained, device, compute_dtype)
@@ -112,7 +111,6 @@ def load(
                 from fairseq_rnnsearch.models.trained_models import read_models
             trained = read_models(names, changes, device, compute_dtype, user_dir, texts)
         validations = [validation_of(path) for path in found]
-        trained = trained._replace(validation=validations[0])
         networks = _as_modules(trained)
     for name, validation in zip(names, validations, strict=True):
         if warning := warning_of(validation):
@@ -123,7 +121,7 @@ def load(
         *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
         length_limit=trained.length_limit,
         name=":".join(names),
-        validation=trained.validation,
+        validation=validations[0],
     )
 
 

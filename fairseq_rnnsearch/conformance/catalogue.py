@@ -70,10 +70,6 @@ def _each(edit: object, *names: str) -> dict[str, Changes]:
     return {name: dict.fromkeys(name.split(), edit) for name in names}
 
 
-def _lost(*names: str) -> dict[str, Changes]:
-    return _each(0, *names)
-
-
 def _matrices_of(sides: Mapping[str, str]) -> Changes:
     """Return the change that gives units the parameters of others."""
     names = [name for triple in _TRIPLES for name in triple] + ["b_forward", "b_backward"]
@@ -153,16 +149,16 @@ CATALOGUE = (
            "exchanged": _matrices_of({"_forward": "_backward", "_backward": "_forward"})},
         is_rare=True),
     Deviation("context-not-in-gates", _GATES, "z = sigma(W_z e + U_z h), r likewise",
-        _lost("C_z C_r", "C_z", "C_r")),
+        _each(0, "C_z C_r", "C_z", "C_r")),
     Deviation("context-not-in-state", "s_i = f(s_{i-1}, y_i, c_i)", "s_i = f(s_{i-1}, y_i)",
-        _lost("C C_z C_r", "C")),
+        _each(0, "C C_z C_r", "C")),
     Deviation("term-lost", "z, r and h~ are sums of products", "without one of them",
-        _lost(*_WORDS, *_STATES), is_rare=True),
+        _each(0, *_WORDS, *_STATES), is_rare=True),
     # --- words and biases ---
     Deviation("bias-lost", "biases of words, proposed states, s_0, maxout and output",
         "without them",
-        _lost(*_BIASES, "b_x b_y") | _of_units({"b": 0})
-        | _lost("b_x b_y b b_forward b_backward b_s b_t b_o")),
+        _each(0, *_BIASES, "b_x b_y") | _of_units({"b": 0})
+        | _each(0, "b_x b_y b b_forward b_backward b_s b_t b_o")),
     Deviation("bias-doubled", "each bias is added once",
         "2 b instead of b, for example in both b_ih and b_hh",
         _of_units({"b": "doubled"}) | _each("doubled", *_BIASES, "b_x b_y")),
@@ -225,7 +221,7 @@ CATALOGUE = (
     Deviation("energies-no-tanh", _ENERGY, "e_ij = v_a . (W_a s_{i-1} + U_a h_j)",
         _kinds("energies", "without tanh", "scaled without tanh", "tanh of each"),
         effect="Terms equal for all j cancel in the softmax: the weights ignore the state."),
-    Deviation("energies-no-state", _ENERGY, "e_ij = v_a . tanh(U_a h_j)", _lost("W_a"),
+    Deviation("energies-no-state", _ENERGY, "e_ij = v_a . tanh(U_a h_j)", _each(0, "W_a"),
         effect="Every target word gets the same weights."),
     Deviation("energies-dot", _ENERGY, "e_ij = (W_a s_{i-1}) . (U_a h_j) or s_{i-1} . (U_a h_j)",
         _kinds("energies", "dot", "general"), _GENERAL),
@@ -290,7 +286,7 @@ CATALOGUE = (
     Deviation("readout-sees-word", _READOUT, "V_o e(y_i) instead of V_o e(y_{i-1})",
         _kinds("readout_word", "current"), effect=_PEEKS),
     Deviation("readout-term-lost", _READOUT, "without one of the three",
-        _lost("U_o", "V_o", "C_o")),
+        _each(0, "U_o", "V_o", "C_o")),
     Deviation("maxout-halves", _READOUT, "t_k = max(t~_k, t~_{l+k})",
         {"maxout": {"maxout": ("identity", "halves")}}, effect=_NAMES),
     Deviation("maxout-replaced", _READOUT, "t_k is another function of t~",

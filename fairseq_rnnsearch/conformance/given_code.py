@@ -5,6 +5,7 @@ first, or one sentence at a time. What it returns may have its axes in another o
 and any floating-point type.
 """
 
+import importlib
 import inspect
 import sysconfig
 import traceback
@@ -67,7 +68,8 @@ class GivenCode:
             part = self.name
         named = tuple(name for name in PARTS if callable(getattr(target, name, None)))
         self.parts = named if part is None else (part,)
-        self._target, self._framework = target, framework
+        self._target = target
+        self._torch = importlib.import_module("torch") if framework == "torch" else None
         if not self.parts:
             raise UserError(
                 f"{self.name}: neither it nor one of its functions is named for a part of the "
@@ -132,17 +134,11 @@ class GivenCode:
     def _converted(self, array: np.ndarray, layout: Layout) -> Any:
         is_wide = layout.single and array.dtype == np.float64
         array = np.array(array, dtype=np.float32 if is_wide else array.dtype)
-        if self._framework == "numpy":
-            return array
-        import torch
-
-        return torch.from_numpy(array)
+        return self._torch.from_numpy(array) if self._torch else array
 
     def _as_array(self, value: Any) -> np.ndarray:
-        if self._framework == "torch":
-            import torch
-
-            value = torch.as_tensor(value).detach().cpu()
+        if self._torch:
+            value = self._torch.as_tensor(value).detach().cpu()
             value = value.double() if value.is_floating_point() else value
         return np.asarray(value)
 
@@ -151,11 +147,12 @@ def refused(problem: BaseException, name: str) -> Refused:
     """Describe an exception, with its last place outside of libraries, if any."""
     frames = traceback.extract_tb(problem.__traceback__)[1:]
     libraries = sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<"
-    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
-    place = name
-    if own:
-        place = f"{Path(own[-1].filename).name}, line {own[-1].lineno}: `{own[-1].line}`"
-    return Refused(f"{place}: {reason(problem)}")
+    places = [
+        f"{Path(one.filename).name}, line {one.lineno}: `{one.line}`"
+        for one in frames
+        if not one.filename.startswith(libraries)
+    ]
+    return Refused(f"{[name, *places][-1]}: {reason(problem)}")
 
 
 def _those(asked: Sequence[str], offered: Mapping[str, Any]) -> dict[str, Any]:

@@ -131,10 +131,9 @@ _kept_variant = functools.cache(_variant)
 
 def expected(part: str, layout: Layout) -> Arrays:
     """Return the vectors of the authors' numbers; they have none of cut sentences: the model's."""
-    is_cut = layout.rows == "one length"
     return (
         _kept_variant(part, Layout(rows=layout.rows), ())
-        if is_cut
+        if layout.rows == "one length"
         else vectors(part, numbers(part))
     )
 

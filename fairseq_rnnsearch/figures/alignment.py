@@ -262,12 +262,10 @@ def merged_words(pieces: Sequence[str], has_pieces: bool = True) -> _Merged:
     Args:
         has_pieces: whether a token that ends with ``@@`` is a piece, and not such a word.
     """
-    if not has_pieces:
-        return tuple(map(shown, pieces)), np.arange(len(pieces))
     end = word_count(pieces)
-    words = [*words_in(pieces[:end]), *([symbol] for symbol in pieces[end:])]
+    words = [*words_in(pieces[:end], has_pieces), *([symbol] for symbol in pieces[end:])]
     lengths = np.array([len(word) for word in words], dtype=int)
-    return tuple(shown(word_of(word)) for word in words), lengths.cumsum() - lengths
+    return tuple(shown(word_of(word, has_pieces)) for word in words), lengths.cumsum() - lengths
 
 
 def _words_of_line(tokens: Sequence[str], line: Line) -> _Merged:

@@ -103,7 +103,6 @@ class LoadedModels(NamedTuple):
     Attributes:
         data: the folder with the dictionaries and ``preprocessing.json``.
         options: fairseq's, of the last checkpoint's model, with its architecture as ``_name``.
-        validation: as in `ModelConfig`, of the first model.
     """
 
     models: "Sequence[torch.nn.Module]"
@@ -113,7 +112,6 @@ class LoadedModels(NamedTuple):
     left_pad_source: bool
     length_limit: LengthLimit
     options: Any = None
-    validation: Mapping[str, float] = {}
 
 
 # --- writing -------------------------------------------------------------------------------------

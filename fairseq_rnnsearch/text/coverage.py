@@ -47,11 +47,11 @@ class Vocabulary:
 
     def words_in(self, tokens: Sequence[str]) -> Iterator[list[str]]:
         """Yield the pieces of each word."""
-        return words_in(tokens) if self.has_pieces else ([token] for token in tokens)
+        return words_in(tokens, self.has_pieces)
 
     def word_of(self, pieces: Sequence[str]) -> str:
         """Join the pieces of a word."""
-        return word_of(pieces) if self.has_pieces else "".join(pieces)
+        return word_of(pieces, self.has_pieces)
 
     def lacks(self, word: Sequence[str]) -> bool:
         """Tell whether a word, given as its pieces, is unknown."""
@@ -168,18 +168,22 @@ def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:
     return found
 
 
-def words_in(tokens: Sequence[str]) -> Iterator[list[str]]:
-    """Yield the pieces of each word."""
+def words_in(tokens: Sequence[str], has_pieces: bool = True) -> Iterator[list[str]]:
+    """Yield the pieces of each word.
+
+    Args:
+        has_pieces: see `Vocabulary`.
+    """
     word: list[str] = []
     for token in tokens:
         word.append(token)
-        if not token.endswith("@@"):
+        if not (has_pieces and token.endswith("@@")):
             yield word
             word = []
     if word:
         yield word
 
 
-def word_of(pieces: Sequence[str]) -> str:
-    """Join the pieces of a word."""
-    return "".join(piece.removesuffix("@@") for piece in pieces)
+def word_of(pieces: Sequence[str], has_pieces: bool = True) -> str:
+    """Join the pieces of a word; see `words_in`."""
+    return "".join(piece.removesuffix("@@" if has_pieces else "") for piece in pieces)

@@ -48,8 +48,10 @@ _BETWEEN_SENTENCES = (
     rf"""(?<=[.!?…؟।۔։።။។]["'”’»)\]]*)(?<!{_ABBREVIATION})\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
-_TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
-_TYPES |= {"single_sentences": bool}
+_TYPES = {
+    **{"tokenizer": str, "sacremoses": str, "bpe_codes": str | None},
+    **{"lowercase": bool, "single_sentences": bool},
+}
 _SEVERAL = 0.05  # of the lines may have several sentences
 
 
@@ -178,8 +180,8 @@ class PlainText:
             if not (one.isspace() or one == blank)
         ]
         ends, spans, end = [0, *(place + 1 for place in places)], [], 0
-        for pieces in words_in(tokens) if self.has_pieces else ([token] for token in tokens):
-            word = self._join([word_of(pieces) if self.has_pieces else pieces[0]])
+        for pieces in words_in(tokens, self.has_pieces):
+            word = self._join([word_of(pieces, self.has_pieces)])
             begin, end = end, end + sum(not one.isspace() for one in word)
             if end > len(places):
                 return None

@@ -110,11 +110,6 @@ def free_at(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
-def memory_of_machine() -> int:
-    """Return the bytes of the machine's memory."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
 def plan(
     work: Path,
     settings: Settings,
@@ -178,7 +173,7 @@ def plan(
     yield f"{work} takes {gigabytes(disk)} of disk, where {gigabytes(free)} are free"
     if disk > free:
         yield "warning: the disk is too small"
-    if memory > (there := memory_of_machine()):
+    if memory > (there := os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")):
         yield f"warning: this machine has {gigabytes(there)} of memory"
 
 
