@@ -44,7 +44,7 @@ from fairseq_rnnsearch.errors import UsageError, UserError, option_of, pluralize
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import Alignment, Units, best_links, pharaoh
 from fairseq_rnnsearch.files import replacing
-from fairseq_rnnsearch.text.lengths import Lengths
+from fairseq_rnnsearch.text.lengths import warning_of
 from fairseq_rnnsearch.text.reversible import join
 from fairseq_rnnsearch.text.tables import pairs_in
 
@@ -87,13 +87,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from fairseq_rnnsearch.commands.loading import load
 
     files = [file for _, file in inputs]
-    lines, lengths = 0, Lengths()
-    for lines, pair in enumerate(pairs_in(files), start=1):
-        lengths.add(lines, *map(str.strip, pair))
-    if warning := lengths.warning(" and ".join(map(str, files))):
+    lengths = [[len(line.strip()) for line in pair] for pair in pairs_in(files)]
+    if warning := warning_of(" and ".join(map(str, files)), lengths):
         print(warning, file=sys.stderr)
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
-    chosen = [number for number in range(1, lines + 1) if number in samples]
+    chosen = [number for number in range(1, len(lengths) + 1) if number in samples]
     look = look_of(options, [file.name for file in files], model.languages)
     kind = "posterior" if options.posterior else "attention"
     look = replace(look, model=f"{look.model}, {kind} weights")
