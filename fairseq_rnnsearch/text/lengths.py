@@ -6,7 +6,8 @@ lost a line, by 0.0 to 0.3, or by up to 0.6 where neighbours are of similar leng
 """
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import islice
 
 BLOCK = 200  # pairs
 _LEAST = 0.3  # correlation
@@ -16,63 +17,39 @@ _SAMPLED = 20  # one pair in so many tells of a shuffled side where a block's le
 _LEAST_DEVIATION = 0.25  # of a logarithm; a text in order of length has less in a block
 
 
-class Lengths:
-    """Compares the lengths of pairs, block by block."""
+def warning_of(name: str, lengths: Iterable[Sequence[int]]) -> str | None:
+    """Say where a text's sides stop going together; None if that is not seen.
 
-    def __init__(self) -> None:
-        self._block: list[tuple[float, float]] = []
-        self._first = self._last = 0  # numbers of the block's pairs
-        self._low: list[tuple[int, int, float]] = []  # blocks in a row, with their correlation
-        self._blocks = 0
-        self._sample: list[tuple[float, float]] = []
-
-    def add(self, number: int, source: str, target: str) -> None:
-        """Take the pair of a line; blank lines are not compared."""
-        if not source or not target or len(self._low) >= _IN_A_ROW:
-            return
-        self._first = self._first if self._block else number
-        self._last = number
-        self._block.append((math.log(len(source)), math.log(len(target))))
-        if number % _SAMPLED == 0:
-            self._sample.append(self._block[-1])
-        if len(self._block) == BLOCK:
-            self._end_block()
-
-    def _end_block(self) -> None:
-        correlation = correlation_of(self._block)
-        if correlation is not None:
-            self._blocks += 1
-            is_low = correlation < _LEAST
-            self._low = [*self._low, (self._first, self._last, correlation)] if is_low else []
-        self._block = []
-
-    def warning(self, name: str) -> str | None:
-        """Say where a text's sides stop going together; None if that is not seen."""
-        if len(self._block) >= _LEAST_PAIRS:
-            self._end_block()
-        low = self._low if len(self._low) >= min(_IN_A_ROW - 1, self._blocks) else []
-        if not low and len(self._sample) >= _LEAST_PAIRS:
-            overall = correlation_of(self._sample)
-            low = [(1, self._last, overall)] if overall is not None and overall < _LEAST else []
-        if not low:
-            return None
-        first, last, correlation = low[0]
-        return (
-            f"warning: {name}: from lines {first} to {last} on, long sentences are not long on the"
-            f" other side (correlation of lengths {correlation:.2f}, usually 0.9): has a side lost"
-            " a line, or another order?"
-        )
+    Args:
+        lengths: of each line and its translation, in characters; blank lines are not compared.
+    """
+    numbered = (
+        (number, *map(math.log, pair)) for number, pair in enumerate(lengths, start=1) if all(pair)
+    )
+    low, sample, last, blocks = [], [], 0, 0  # low: blocks in a row, with their correlation
+    while len(low) < _IN_A_ROW and (block := [*islice(numbered, BLOCK)]):
+        sample += [pair for number, *pair in block if number % _SAMPLED == 0]
+        first, last = block[0][0], block[-1][0]
+        correlation = correlation_of([pair for _, *pair in block])
+        if correlation is not None and len(block) >= _LEAST_PAIRS:
+            blocks += 1
+            low = [*low, (first, last, correlation)] if correlation < _LEAST else []
+    if len(low) < min(_IN_A_ROW - 1, blocks):
+        low = []
+    if not low and len(sample) >= _LEAST_PAIRS:
+        overall = correlation_of(sample)
+        low = [(1, last, overall)] if overall is not None and overall < _LEAST else []
+    if not low:
+        return None
+    first, last, correlation = low[0]
+    return (
+        f"warning: {name}: from lines {first} to {last} on, long sentences are not long on the"
+        f" other side (correlation of lengths {correlation:.2f}, usually 0.9): has a side lost"
+        " a line, or another order?"
+    )
 
 
-def warning_of(name: str, pairs: Iterable[tuple[str, str]]) -> str | None:
-    """Return the warning of a whole text."""
-    lengths = Lengths()
-    for number, pair in enumerate(pairs, start=1):
-        lengths.add(number, *map(str.strip, pair))
-    return lengths.warning(name)
-
-
-def correlation_of(pairs: list[tuple[float, float]]) -> float | None:
+def correlation_of(pairs: Sequence[Sequence[float]]) -> float | None:
     """Return the correlation of pairs of numbers; None if either side hardly varies."""
     means = [sum(side) / len(pairs) for side in zip(*pairs, strict=True)]
     away = [

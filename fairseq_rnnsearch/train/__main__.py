@@ -85,7 +85,7 @@ def main(
         for part in PARTS:
             files = [options.corpus / f"{part}.{language}" for language in languages]
             check_parallel(*files, has_symbols=True)  # which most tokenizers take apart
-            sides = (checked_lines(file, has_symbols=True) for file in files)
+            sides = (map(len, map(str.strip, checked_lines(file, True))) for file in files)
             if warning := warning_of(f"{files[0]} and {files[1]}", zip(*sides, strict=True)):
                 log(warning)
     else:

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, as_text, pluralize
 from fairseq_rnnsearch.text.corpus import in_parallel, lines_as_they_come, opened
-from fairseq_rnnsearch.text.lengths import Lengths
+from fairseq_rnnsearch.text.lengths import warning_of
 from fairseq_rnnsearch.text.tables import rows_of
 from fairseq_rnnsearch.train.progress import Text, describe
 
@@ -36,17 +36,21 @@ class Pairs:
     """What was read.
 
     Attributes:
-        read: how many pairs the files have.
         kept: source and target of each pair, with one space wherever there was any.
         left_out: how many pairs are not among them, by the reason.
         notes: further remarks about the files, as sentences.
+        lengths: of the source and the target of each pair that was read, in characters.
     """
 
-    read: int = 0
     kept: list[Pair] = field(default_factory=list)
     left_out: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
-    lengths: Lengths = field(default_factory=Lengths)
+    lengths: list[tuple[int, int]] = field(default_factory=list)
+
+    @property
+    def read(self) -> int:
+        """How many pairs the files have."""
+        return len(self.lengths)
 
     def note_faults(self, name: str, mistakes: list[UserError]) -> None:
         """Record which lines are not text, and where lines have slid.
@@ -65,14 +69,13 @@ class Pairs:
         if mistakes:
             lines = pluralize(len(mistakes), "line")
             self.notes.append(f"left out, as no text: {lines}; the first: {mistakes[0]}")
-        if warning := self.lengths.warning(name):
+        if warning := warning_of(name, self.lengths):
             self.notes.append(warning)
 
     def add(self, source: str, target: str) -> None:
         """Keep a pair, unless a side of it is empty."""
-        self.read += 1
         pair = " ".join(source.split()), " ".join(target.split())
-        self.lengths.add(self.read, *pair)
+        self.lengths.append((len(pair[0]), len(pair[1])))
         if all(pair):
             self.kept.append(pair)
         else:
@@ -104,7 +107,7 @@ def read_columns(path: Path) -> Pairs:
     pairs, mistakes, further = Pairs(), [], []
     for columns in rows_of(path, True, mistakes, pairs.notes):
         if len(columns) < 2:
-            pairs.read += 1
+            pairs.lengths.append((0, 0))
             pairs.left_out["no tab"] += 1
             continue
         further += [columns] * (len(columns) > 2)
