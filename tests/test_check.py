@@ -130,12 +130,6 @@ def test_the_model_without_changes_equals_the_authors_numbers():
         assert report.ok and report.largest_error < 1e-13, report
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[0])
-def test_a_planted_fault_is_named(fault):
-    report = check(planted(fault)["Model"], framework="torch")
-    assert not report.ok and report.deviations == (fault[0],), report
-
-
 def pairs_of(faults):
     """Every sixth pair of faults that replace different text."""
     pairs = itertools.combinations(faults, 2)
@@ -160,45 +154,38 @@ def test_planted_pairs_are_named():
     assert (len(right), len(alone)) == (37, 3)
 
 
+WHOLE = planted(IN_ENCODER[0], IN_STEP[8])["sentence"]
+UNMOVED = planted(("", 's, y_prev = found["state"], word', "s, y_prev = begin, word"))
+NAMED = [
+    *((planted(fault)["Model"], {fault[0]}) for fault in FAULTS),
+    (planted(SIGMOID, IN_UNITS[2])["Model"], {"softmax-replaced", "no-reset"}),
+    (planted(MEAN, IN_UNITS[1])["Model"], {"context-fixed", "update-swapped"}),
+    (planted(*IN_UNITS[:2])["Model"], {"torch-gru"}),
+    (planted((*SIGMOID[:2], "alpha = (scores * mask).sigmoid()"))["Model"],
+     {"softmax-replaced", "mask-zero"}),
+    (planted((*SIGMOID[:2],
+              "alpha = scores.sigmoid(); alpha = alpha / alpha.sum(1, True) * mask"))["Model"],
+     {"softmax-replaced", "mask-after"}),
+    (UNMOVED["sentence"], {"state-not-passed-on"}),
+    (lambda p, x, mask, y, y_mask: WHOLE(p, x, mask, y, y_mask)[0],
+     {"encoder-unmasked", "order-appendix"}),
+    (lambda p, x, mask, y, y_mask: WHOLE(p, x, mask, y, y_mask)[0].sum(1),
+     {"encoder-unmasked", "order-appendix"}),
+]  # fmt: skip
+
+
 @pytest.mark.parametrize(
-    ("faults", "named"),
-    [
-        ([SIGMOID, IN_UNITS[2]], {"softmax-replaced", "no-reset"}),
-        ([MEAN, IN_UNITS[1]], {"context-fixed", "update-swapped"}),
-        (IN_UNITS[:2], {"torch-gru"}),
-        ([(*SIGMOID[:2], "alpha = (scores * mask).sigmoid()")], {"softmax-replaced", "mask-zero"}),
-        (
-            [(*SIGMOID[:2], "alpha = scores.sigmoid(); alpha = alpha / alpha.sum(1, True) * mask")],
-            {"softmax-replaced", "mask-after"},
-        ),
-    ],
+    ("code", "named"), NAMED, ids=lambda named: "-".join(named) if isinstance(named, set) else ""
 )
-def test_further_pairs_are_named(faults, named):
-    assert set(check(planted(*faults)["Model"], framework="torch").deviations) == named
-
-
-@pytest.mark.parametrize("is_of_words", [True, False])
-def test_pairs_are_named_from_whole_sentences(is_of_words):
-    module = planted(IN_ENCODER[0], IN_STEP[8])
-
-    def sentence(p, x, mask, y, y_mask):
-        of_words, _ = module["sentence"](p, x, mask, y, y_mask)
-        return of_words if is_of_words else of_words.sum(1)
-
-    named = check(sentence, framework="torch").deviations
-    assert set(named) == {"encoder-unmasked", "order-appendix"}
-
-
-def test_a_state_that_is_not_passed_on():
-    module = planted(("", 's, y_prev = found["state"], word', "s, y_prev = begin, word"))
-    assert check(module["sentence"], framework="torch").deviations == ("state-not-passed-on",)
+def test_planted_faults_are_named(code, named):
+    part = None if isinstance(code, type) else "sentence"
+    report = check(code, part, framework="torch")
+    assert not report.ok and set(report.deviations) == named, report
 
 
 def test_a_context_of_keys_is_named():
-    def context(alpha, h, U_a):
-        return np.einsum("bj,bjc->bc", alpha, h @ U_a.T)
-
-    assert check(context).deviations == ("context-from-keys",)
+    report = check(lambda alpha, h, U_a: np.einsum("bj,bjc->bc", alpha, h @ U_a.T), "context")
+    assert report.deviations == ("context-from-keys",)
 
 
 # --- faithful code ------------------------------------------------------------------------------
@@ -319,16 +306,6 @@ def test_explanations_that_give_the_same_numbers_are_all_named():
     assert "or no-reset (decoder) with order-section3, which gives the same" in str(report)
 
 
-def test_a_wrong_mask_does_not_pass_without_padding():
-    def weights(p, s, h, mask):
-        e = np.tanh((s @ p["W_a"].T)[:, None] + h @ p["U_a"].T) @ p["v_a"]
-        return softmax(np.where(mask, e, 0.5 * e))
-
-    report = check(weights)
-    assert not report.ok and not report.deviations, report
-    assert "one sentence at a time it is equal" in str(report)
-
-
 @pytest.mark.parametrize("name", cases(["v_a", "U_z_forward"]))
 def test_another_parameter_is_not_taken_for_a_deviation(name):
     class Model(planted_model.Model):
@@ -337,16 +314,6 @@ def test_another_parameter_is_not_taken_for_a_deviation(name):
 
     report = check(Model, framework="torch")
     assert not report.ok and not report.deviations, report
-
-
-def test_what_is_explained_up_to_a_quantity():
-    def step(p, s, h, mask):
-        alpha = softmax(np.tanh((s @ p["W_a"].T)[:, None] + h @ p["U_a"].T) @ p["v_a"])
-        return {"weights": alpha, "state": s + 1}
-
-    report = check(step)
-    assert not report.deviations and "Up to weights, it is as if no-mask" in str(report)
-    assert "Nothing in the catalogue explains what follows" in str(report)
 
 
 RIGHT = VariantModel(parameters(), {})
@@ -391,6 +358,14 @@ def first_states(x, mask, y, y_mask):
         (lambda x, mask, y, y_mask: RIGHT.sentence(x, mask, y, y_mask)["log_likelihood"]
          / y_mask.sum(1), "sentence", "divided by the number of target words"),
         (lambda s: s + np.random.default_rng().normal(size=s.shape), "state", "two runs"),
+        (lambda s, h, mask: softmax(
+            RIGHT.energies(s, h, mask)["energies"] * np.where(mask, 1, 0.5)
+        ), "weights", "one sentence at a time it is equal"),
+        (lambda s, h, mask: {"weights": weights_of(s, h, mask | True), "state": s + 1}, "step",
+         "Nothing in the catalogue explains what follows"),
+        (lambda s, h, mask: {"weights": weights_of(s, h, mask | True), "state": s + 1}, "step",
+         "Up to weights, it is as if no-mask"),
+        (lambda s, y, c: s * np.nan, "state", "inf"),
     ],
 )  # fmt: skip
 def test_what_no_entry_explains_is_measured(code, part, said):
@@ -424,11 +399,6 @@ def test_what_no_entry_explains_is_measured(code, part, said):
 def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
     with pytest.raises(UserError, match=message):
         check(code, part)
-
-
-def test_not_a_number_is_no_rounding():
-    report = check(lambda s, y, c: s * np.nan, "state")
-    assert not report.ok and report.largest_error == np.inf
 
 
 def test_a_wrong_part_has_the_layout_of_the_right_ones():
