@@ -5,6 +5,7 @@ import pytest
 import torch
 from commands import MODEL, PAPER, assert_equal_folders, sides
 from models import task_with_data
+from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.batch_order import paper_batches
@@ -205,7 +206,7 @@ def test_more_batches_than_there_are_is_no_bug_to_report():
 # --- through a training ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", cases(ORDERS))
 def test_resumed_with_other_options(train, tmp_path, monkeypatch, order):
     """In the middle of the second epoch, and at its end."""
     train(tmp_path, batch_order=order, max_update=9)

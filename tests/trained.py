@@ -27,8 +27,8 @@ from commands import (
 from launchpad import Launchpad, warm
 from trainings import train_here
 
-EPOCHS = 10
-# wide enough to learn the language in 600 updates
+EPOCHS = 7
+# wide enough to learn the language in 420 updates
 LEARNING = (
     "--arch rnnsearch_tiny --encoder-embed-dim 24 --encoder-hidden-size 48 --decoder-embed-dim 24"
     " --decoder-hidden-size 48 --attention-size 48 --maxout-size 24"
@@ -77,7 +77,7 @@ def _corpus(folder: Path, *more: object, **sizes: int) -> Corpus:
     return Corpus(text, folder / "data", preprocess(text, folder / "data", *more).ok())
 
 
-def _learned(folder: Path, *preprocessing: str, batch_size: int = 10) -> Trained:
+def _learned(folder: Path, *preprocessing: str, batch_size: int = 10, drawn: int = 4) -> Trained:
     corpus = _corpus(folder, *preprocessing, train=600, valid=50, test=60)
     training = train(
         corpus.data,
@@ -85,7 +85,7 @@ def _learned(folder: Path, *preprocessing: str, batch_size: int = 10) -> Trained
         LEARNING,
         "--optimizer adam --lr 0.02 --lr-scheduler polynomial_decay",
         f"--total-num-update {600 * EPOCHS // batch_size} --batch-size {batch_size}",
-        f"--max-epoch {EPOCHS} --keep-last-epochs 2",
+        f"--max-epoch {EPOCHS} --keep-last-epochs 2 --heatmap-samples {drawn}",
     )
     return Trained(corpus, folder / "model", training.ok(), EPOCHS)
 
@@ -100,11 +100,12 @@ def learned(tmp_path_factory) -> Trained:
 def learned_shortlist(tmp_path_factory) -> Trained:
     """A model with a shortlist of ten words a side, which produces unknown words.
 
-    300 updates suffice, because no test asks how well it translates.
+    210 updates suffice, because no test asks how well it translates.
     """
     shortlist = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST}"
+    options = {"batch_size": 20, "drawn": 0}
     return made_once(
-        tmp_path_factory, "shortlist", lambda folder: _learned(folder, shortlist, batch_size=20)
+        tmp_path_factory, "shortlist", lambda folder: _learned(folder, shortlist, **options)
     )
 
 
