@@ -179,58 +179,6 @@ def test_symmetrisation(case):
     assert symmetrise(links(forward), links(inverse), method) == links(joined)
 
 
-NEIGHBOURS = (-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1)
-
-
-def published(e2f, f2e, source_words, target_words):
-    """Follow the pseudo-code of statmt.org/moses (FactoredTraining/AlignWords), as it stands there.
-
-    GROW-DIAG-FINAL-AND(e2f, f2e):
-      neighboring = ((-1,0),(0,-1),(1,0),(0,1),(-1,-1),(-1,1),(1,-1),(1,1))
-      alignment = intersect(e2f, f2e); GROW-DIAG(); FINAL-AND(e2f); FINAL-AND(f2e)
-
-    A matrix [e][f] of zeros and ones, e the target (English) word, and no sets.
-    """
-    a = np.array([[(f, e) in e2f for f in range(source_words)] for e in range(target_words)])
-    b = np.array([[(f, e) in f2e for f in range(source_words)] for e in range(target_words)])
-    alignment = a & b
-    added = True
-    while added:  # iterate until no new points added
-        added = False
-        for e, f in np.ndindex(target_words, source_words):
-            if not alignment[e, f]:
-                continue
-            for de, df in NEIGHBOURS:
-                e_new, f_new = e + de, f + df
-                if not (0 <= e_new < target_words and 0 <= f_new < source_words):
-                    continue
-                aligned = alignment[e_new].any(), alignment[:, f_new].any()
-                if not all(aligned) and (a | b)[e_new, f_new]:
-                    alignment[e_new, f_new] = added = True
-    for direction in (a, b):
-        for e, f in np.ndindex(target_words, source_words):
-            if direction[e, f] and not alignment[e].any() and not alignment[:, f].any():
-                alignment[e, f] = True
-    return {(int(f), int(e)) for e, f in np.argwhere(alignment)}
-
-
-def random_directions(generator):
-    """Draw sizes and two sets of links."""
-    source_words, target_words = generator.randint(1, 9), generator.randint(1, 9)
-    share = generator.choice((0.1, 0.3, 0.6))
-    grid = [(f, e) for f in range(source_words) for e in range(target_words)]
-    e2f, f2e = ({link for link in grid if generator.random() < share} for _ in range(2))
-    return source_words, target_words, e2f, f2e
-
-
-def test_grow_diag_final_and_is_the_published_pseudo_code():
-    generator = random.Random(0)
-    for _ in range(300):
-        source_words, target_words, e2f, f2e = random_directions(generator)
-        joined = symmetrise(e2f, f2e, "grow-diag-final-and")
-        assert joined == published(e2f, f2e, source_words, target_words), (e2f, f2e)
-
-
 # --- files ----------------------------------------------------------------------------------------
 
 SAME_LINKS = {

@@ -208,8 +208,3 @@ def test_what_holds_for_any_parameters_holds_for_these(options):
         if not options.get("fixed_context"):
             test_network.test_weights_at_padding_are_zero_and_rows_sum_to_one(left, **options)
     test_network.test_reordered_beam_equals_starting_again(options)
-
-
-@pytest.mark.parametrize("options", [LSTM, *STATEFUL, DOT, GENERAL], ids=str)
-def test_the_reference_kernels_run_them(options):
-    assert build_model(**options).decoder.backend.name == "reference"

@@ -120,24 +120,6 @@ def test_given_words_score_as_in_the_reference_kernels(name, way):
             assert_allclose(weights, extra["attn"][0][:, t], rtol=0, atol=max(atol, 1e-7))
 
 
-def test_a_folder_translates_without_torch():
-    program = """
-import sys
-from fairseq_rnnsearch import load
-translator = load("en-fr")
-for options in ({}, {"authors_search": True, "attribution": True}):
-    print(translator.translate("I lost my keys.", 3, **options).text)
-print(translator.align("I lost my keys.", "J'ai perdu mes clés.", posterior=True).weights.shape)
-print(sorted({"torch", "fairseq", "sacrebleu"} & sys.modules.keys()))
-"""
-    run = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    )
-    *texts, shape, imported = run.stdout.splitlines()
-    assert texts == ["J'ai perdu mes clés."] * 2
-    assert (shape, imported) == ("(7, 6)", "[]")
-
-
 ENGLISH = ["I lost my keys.", "He is reading a book.", "The weather was cold.", "Is she at home?"]
 
 

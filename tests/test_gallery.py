@@ -99,12 +99,6 @@ def test_entropy_and_confidence():
     assert alone.confidence() == pytest.approx(0.75)
 
 
-def test_the_probability_of_a_word_is_the_product_of_its_pieces():
-    pieces = ("ma@@", "i@@", "son", "</s>")
-    of_pieces = Alignment(("a",), pieces, np.ones((4, 1)), probabilities=(0.5, 0.5, 0.8, 0.9))
-    assert of_pieces.merge_pieces().probabilities == pytest.approx((0.2, 0.9))
-
-
 @pytest.mark.parametrize(
     ("text", "chosen"),
     [("3", {1, 2, 3}), ("0", set()), ("all", {*range(1, 9)}), ("ids:3,7", {3, 7}), (" 2 ", {1, 2})],

@@ -11,11 +11,6 @@ SOURCE = ["The", "agreement", "on", "the", "European", "Economic", "Area", "</s>
 TARGET = ["L'", "accord", "sur", "la", "zone", "économique", "européenne", "</s>", "<unk>"]
 
 
-def drawn_image(source, target, weights):
-    (image,) = draw_heatmap(source, target, weights).images
-    return image
-
-
 def soft_alignment(target, source, seed=0):
     weights = np.random.default_rng(seed).random((target, source))
     return weights / weights.sum(1, keepdims=True)
@@ -81,7 +76,7 @@ def test_numbers_stand_in_their_cells(numbers, signed, written):
 
 
 def test_nan_is_no_shade_of_grey():
-    image = drawn_image(["a", "b"], ["c"], [[np.nan, 1.0]])
+    (image,) = draw_heatmap(["a", "b"], ["c"], [[np.nan, 1.0]]).images
     assert tuple(image.cmap(image.norm(image.get_array()))[0, 0, :3]) == (1, 0, 0)
 
 

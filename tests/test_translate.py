@@ -128,7 +128,7 @@ def test_pictures_name_unknown_words_and_leave_blank_lines_out(work, tmp_path):
 
 
 def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
-    (tmp_path / "latin").write_bytes(b"red house\nred \xe9\n")
+    (tmp_path / "latin").write_bytes(b"Red HOUSE\nred \xe9\n")
     finished = translate(work, tmp_path / "latin")
     assert finished.error().startswith(f"{tmp_path / 'latin'}, line 2, byte 5: byte 0xe9")
     assert finished.out == "maison rouge\n"  # what came before is translated

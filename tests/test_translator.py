@@ -131,17 +131,6 @@ def test_a_line_is_translated_sentence_by_sentence(model):
     assert found.score == pytest.approx(np.mean([part.score for part in parts]), abs=1e-4)
 
 
-def test_text_is_prepared_as_the_folder_says(learned, tmp_path):
-    for name in ("dict.en.txt", "dict.fr.txt"):
-        shutil.copy(learned.corpus.data / name, tmp_path)
-    settings = {"tokenizer": "moses", "lowercase": True}
-    (tmp_path / "preprocessing.json").write_text(json.dumps({"en": settings, "fr": settings}))
-    model = load(learned.checkpoint, tmp_path, source_lang="en", target_lang="fr")
-    translation = model.translate("Red HOUSE Bird")
-    assert (translation.text, translation.source) == ("maison rouge oiseau", "Red HOUSE Bird")
-    assert translation.source_tokens == ("red", "house", "bird", "</s>")
-
-
 def test_pieces_are_merged_or_kept(learned, tmp_path):
     codes = tmp_path / "codes"
     codes.write_text("#version: 0.2\nm a\n")
