@@ -102,7 +102,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sides = (text for one in both for text in (one.source_text, one.target_text))
     units = units_of(options, *sides)
     gallery, texts, in_tokens, output = None, [], [], sys.stdout
-    source_end = options.heatmap_source_end
     with contextlib.ExitStack() as stack:
         stack.enter_context(model.as_one_text())
         if options.out:
@@ -125,7 +124,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 print(pair.markup)
                 count(1)
                 continue
-            ours, *theirs = _in_units(filter(None, (pair, other)), units, source_end)
+            ours, *theirs = _in_units(
+                filter(None, (pair, other)), units, options.heatmap_source_end
+            )
             in_tokens += [number] * (ours.alignment.units != units)
             for text, words in zip(texts, ours.words, strict=False):
                 print(*words, file=text)
@@ -142,8 +143,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             (options.out / JOINED).unlink(missing_ok=True)  # of an earlier run
     warn_of_tokens(in_tokens)
     if options.out:
-        done = f"{pluralize(len(chosen), 'pair')} aligned in {options.out}"
-        print(f"{done}; links count the {units} of your lines", file=sys.stderr)
+        print(
+            f"{pluralize(len(chosen), 'pair')} aligned in {options.out}; links count the {units} of"
+            " your lines",
+            file=sys.stderr,
+        )
 
 
 def _begun(stack: contextlib.ExitStack, path: Path) -> IO[str]:
