@@ -22,6 +22,7 @@ REASONS = (
 
 ENOUGH = 12  # tokens of a source; below, only an empty translation is too short
 REPEATED = r"(.{4,60}?)\1\1|(.{10,80}?)\2"  # in lower case, between spaces
+_WITHIN_NUMBERS = r"([0-9])[ ,.'’\u00a0\u202f](?=[0-9])"  # 1,000 and 1 000 are 1000
 _SHORT = 0.45  # of the usual length
 _LESS_SURE = 0.2  # bits a token
 _NAMED = 5  # lines
@@ -62,7 +63,7 @@ def doubt_of(
         is_known: whether the model knows all words of the source.
         bits: log2 p of a token, the mean over the translation and its end symbol.
     """
-    digits = "".join(re.findall("[0-9]+", text))
+    digits = re.sub(_WITHIN_NUMBERS, r"\1", text)
     least = limits.shortest * tokens[0] if tokens[0] >= ENOUGH else min(tokens[0], 1)
     found = (
         not is_known,

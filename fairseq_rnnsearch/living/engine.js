@@ -43,7 +43,8 @@ function mergedWeights(weights, source, target) {
 function doubtOf(source, text, [before, after], isKnown, bits, [shortest, leastBits], rules) {
   const repeated = new RegExp(rules.repeated, "su");
   const repeats = (one) => repeated.test(` ${words(one.toLowerCase()).join(" ")} `);
-  const numbers = (one) => one.match(/[0-9]+/g) ?? [], digits = numbers(text).join("");
+  const numbers = (one) => one.match(/[0-9]+/g) ?? [];
+  const digits = text.replace(/([0-9])[ ,.'’\u00a0\u202f](?=[0-9])/g, "$1");
   const found = [
     !isKnown,
     after < (before >= rules.enough ? shortest * before : Math.min(before, 1)),
