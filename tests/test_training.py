@@ -229,6 +229,9 @@ def test_a_folder_goes_on_with_its_own_text_and_tokens_alone(
     main([*again, "--target-tokenizer=reversible", "--beam=1"])
     main([*again[:-1], "--dry-run"])
     assert "; left to do: train" in capsys.readouterr().err
+    remembered = tmp_path / "work" / "training-settings"
+    remembered.write_text(remembered.read_text().replace("LONGEST=50", "LONGEST=40"))
+    main([*again, "--dry-run"])  # as with another default of an older version
     with pytest.raises(UserError, match="now --target-tokenizer space instead of reversible"):
         main([*again, "--target-tokenizer=space", "--dry-run"])
     with pytest.raises(UserError, match="now TOKENIZER_fr=space instead of reversible"):

@@ -80,6 +80,8 @@ def main(
     given = given_in(options)
     own = folder / "-".join(("own", *languages, Settings(**given).model))
     work = Work(options.work or Path((environment or {}).get("WORK") or own))
+    if options.longest is None and (longest := work.remembered().get("LONGEST")):
+        given["longest"] = int(longest)  # an older version had another default for characters
     if options.corpus:
         parts, settings = None, Settings(**given)
         for part in PARTS:

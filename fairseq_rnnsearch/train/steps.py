@@ -83,6 +83,11 @@ class Work:
     def has_begun(self) -> bool:
         return self._settings.exists()
 
+    def remembered(self) -> dict[str, str]:
+        """Return the settings that a begun folder remembers, by their variables."""
+        lines = self._settings.read_text(encoding="utf-8") if self.has_begun else ""
+        return dict(line.partition("=")[::2] for line in lines.splitlines())
+
     def check(self, settings: Mapping[str, str], shown: Mapping[str, str] | None = None) -> None:
         """Check that no other settings are remembered; an older version remembered fewer.
 
@@ -92,12 +97,7 @@ class Work:
         Raises:
             UserError: the folder was made with others.
         """
-        if not self.has_begun:
-            return
-        known = dict(
-            line.partition("=")[::2]
-            for line in self._settings.read_text(encoding="utf-8").splitlines()
-        )
+        known = self.remembered()
         for name, value in settings.items():
             if known.get(name, value) != value:
                 now = f"{shown.get(name, name)} {value}" if shown else f"{name}={value}"
