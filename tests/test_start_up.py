@@ -89,6 +89,7 @@ for module, lines in QUICK.items():
 
 
 WITHOUT_FAIRSEQ = """
+import contextlib
 import sys
 
 class Missing:
@@ -110,6 +111,8 @@ both = ["--inverse=fr-en", f"--source={source}", f"--target={target}", "--poster
 align.main(["en-fr", *both, "--attribution", f"--out={folder}/a"])
 assert not {"torch", "sacrebleu"} & sys.modules.keys()
 living.main(["en-fr", f"--out={folder}/living.html"])
+with contextlib.suppress(ModuleNotFoundError):
+    training.main([f"--pairs={folder}/pairs.tsv", "--languages=en,fr", f"--work={folder}/work"])
 translate.main([f"{folder}/checkpoint.pt", source])
 """
 
@@ -225,14 +228,19 @@ def test_garbage_is_collected_again_after_a_start():
 
 
 def test_a_folder_needs_no_fairseq(tmp_path):
-    """It translates and aligns, without torch too; a checkpoint's reader is missed."""
+    """It translates and aligns, without torch too; a checkpoint's reader is missed.
+
+    A training ends before it begins.
+    """
     (tmp_path / "text.en").write_text("I lost my keys.\n")
     (tmp_path / "text.fr").write_text("J'ai perdu mes clés.\n")
+    (tmp_path / "pairs.tsv").write_text("".join(f"word{i}\tmot{i}\n" for i in range(60)))
     (tmp_path / "checkpoint.pt").touch()
     ended = ran(WITHOUT_FAIRSEQ, str(tmp_path))
     assert ended.stdout.splitlines() == ["J'ai perdu mes clés."] * 2, ended.stderr
     for page in ("h/index.html", "a/index.html", "living.html"):
         assert (tmp_path / page).stat().st_size > 1000
+    assert not (tmp_path / "work" / "corpus").exists()
     said = "fairseq_rnnsearch: error: this needs fairseq, which is not installed: pip install "
     said += "'fairseq-rnnsearch[fairseq]'"
     assert ended.returncode == 1 and ended.stderr.splitlines()[-1].startswith(said), ended.stderr

@@ -21,6 +21,7 @@ rnnsearch-export take the folder.
 import argparse
 import dataclasses
 import hashlib
+import importlib
 import itertools
 import re
 from collections.abc import Mapping, Sequence
@@ -125,6 +126,8 @@ def main(
             log(f"it has come to {updates}; left to do: {left or 'nothing'}")
         log("nothing was done (--dry-run)")
         return
+    # Fails here if fairseq is missing, not after the subwords were learned.
+    importlib.import_module("fairseq_cli")
     with work.locked():
         work.remember(remembered)
         log(f"working in {work.folder}")
