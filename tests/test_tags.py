@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from fairseq_rnnsearch import load
@@ -39,6 +39,7 @@ def _back(line: str, translation: str, seed: int = 0) -> str:
 
 
 @settings(deadline=None)
+@example(["&lt;", "<b><br/><b>&lt;&lt;</b></b>"], ["un", "un"], 1)
 @given(st.lists(TREE, max_size=4), WORDS, st.integers(0, 9))
 def test_well_formed_stays_well_formed(parts, words, seed):
     line, translation = "<br/>" + "".join(parts), " ".join(words)

@@ -260,8 +260,11 @@ def _places(
         first, last = line.items[item.parent].span if has_parent else (0, len(line.text))
         start, end = item.span
         begin, stop = places[item.parent] if has_parent else (0, len(words))
-        if start < end and not (line.text[first:start] + line.text[end:last]).strip():
-            places.append((begin, stop))  # around all of it
+        is_first = not line.text[first:start].strip()
+        is_last = not line.text[end:last].strip()
+        if (is_first and is_last) or (start == end and (is_first or is_last)):
+            at_once = (begin, stop) if start < end else (begin, begin) if is_first else (stop, stop)
+            places.append(at_once)
             continue
         scores = _scores(line.text, translation, item, of_source, words, links)
         scores[:begin] = scores[:, stop + 1 :] = -np.inf
