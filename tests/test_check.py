@@ -175,7 +175,9 @@ NAMED = [
 
 
 @pytest.mark.parametrize(
-    ("code", "named"), NAMED, ids=lambda named: "-".join(named) if isinstance(named, set) else ""
+    ("code", "named"),
+    NAMED,
+    ids=lambda named: "-".join(sorted(named)) if isinstance(named, set) else "",
 )
 def test_planted_faults_are_named(code, named):
     part = None if isinstance(code, type) else "sentence"
