@@ -4,7 +4,7 @@ import argparse
 import math
 import numbers
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypedDict, get_args
+from typing import Any, Literal, get_args
 
 from fairseq_rnnsearch.errors import UserError, option_of
 
@@ -20,32 +20,6 @@ LOADED_DTYPES = get_args(LoadedDtype)
 DECODER_ORDERS = ("program", "appendix", "section3")  # see `network.decoder`
 WEIGHTS = ("float32", "float16", "int8")  # how a folder stores a model's matrices
 PAGE_WEIGHTS = ("int8", "float32")  # and a page
-
-
-class ReadingOptions(TypedDict, total=False):
-    """Keyword arguments of both ``Translator.translate`` and ``align``, for type checkers."""
-
-    markup: bool
-    inverse: Any  # a Translator
-    attribution: bool
-    pieces: Pieces
-    batch_size: int
-
-
-class SearchOptions(ReadingOptions, total=False):
-    """Keyword arguments of ``Translator.translate``."""
-
-    lenpen: float
-    forbid_unk: bool
-    authors_search: bool
-    replace_unk: bool
-    split_sentences: bool | None
-
-
-class ScoringOptions(ReadingOptions, total=False):
-    """Keyword arguments of ``Translator.align``."""
-
-    posterior: bool
 
 
 def at_least(least: float, below: float = math.inf, kind: type = int) -> Callable[[str], Any]:

@@ -12,7 +12,7 @@ from commands import ROOT, run_process
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import Translator
-from fairseq_rnnsearch.checks import ScoringOptions, SearchOptions
+from fairseq_rnnsearch.commands.translator import ScoringOptions, SearchOptions
 
 WHOLE_API = '''
 """All that a user of the package may call from Python."""
@@ -101,7 +101,7 @@ def test_the_public_names_are_listed():
     ("method", "options"), [("translate", SearchOptions), ("align", ScoringOptions)]
 )
 def test_checkers_know_every_option(method, options):
-    parameters = inspect.signature(getattr(Translator, method)).parameters.values()
+    parameters = inspect.signature(getattr(Translator, method), eval_str=True).parameters.values()
     by_name = {one.name: one.annotation for one in parameters if one.kind is one.KEYWORD_ONLY}
     assert get_type_hints(options) == by_name
 

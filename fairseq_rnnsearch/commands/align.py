@@ -17,6 +17,7 @@ import contextlib
 import sys
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice, product, repeat
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
@@ -87,7 +88,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from fairseq_rnnsearch.commands.loading import load
 
     files = [file for _, file in inputs]
-    lengths = [[len(line.strip()) for line in pair] for pair in pairs_in(files)]
+    pairs = partial(pairs_in, files)
+    if not all(map(Path.is_file, files)):  # a pipe can be read once
+        pairs = partial(iter, list(pairs()))
+    lengths = [[len(line.strip()) for line in pair] for pair in pairs()]
     if warning := warning_of(" and ".join(map(str, files)), lengths):
         print(warning, file=sys.stderr)
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
@@ -97,7 +101,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     look = replace(look, model=f"{look.model}, {kind} weights")
     inverse = inverse_of(model, options) if options.inverse else None
     tags = {"markup": True, "inverse": inverse} if options.markup else {}
-    aligned, others = _aligned(model, pairs_in(files), options, samples, **tags), repeat(None)
+    aligned, others = _aligned(model, pairs(), options, samples, **tags), repeat(None)
     both = [*filter(None, (model, inverse))]
     sides = (text for one in both for text in (one.source_text, one.target_text))
     units = units_of(options, *sides)
@@ -113,7 +117,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
         if inverse and not tags:
             stack.enter_context(inverse.as_one_text())
-            swapped = (pair[::-1] for pair in pairs_in(files))
+            swapped = (pair[::-1] for pair in pairs())
             others = _aligned(inverse, swapped, options, samples)
         is_shown = bool(gallery) or (sys.stderr.isatty() and not sys.stdout.isatty())
         count = stack.enter_context(

@@ -7,19 +7,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_rnnsearch.align.tags import Line, Links, taken_out
-from fairseq_rnnsearch.checks import (
-    BEAM,
-    LARGEST_LENPEN,
-    Pieces,
-    ScoringOptions,
-    SearchOptions,
-)
+from fairseq_rnnsearch.checks import BEAM, LARGEST_LENPEN, Pieces
 from fairseq_rnnsearch.commands.doubt import Limits
 from fairseq_rnnsearch.commands.in_words import InWords
 from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
@@ -38,6 +32,32 @@ if TYPE_CHECKING:
     from fairseq_rnnsearch.commands.torch_networks import TorchNetworks
 
 logger = logging.getLogger(__name__)
+
+
+class ReadingOptions(TypedDict, total=False):
+    """Keyword arguments of both ``Translator.translate`` and ``align``, for type checkers."""
+
+    markup: bool
+    inverse: "Translator | None"
+    attribution: bool
+    pieces: Pieces
+    batch_size: int
+
+
+class SearchOptions(ReadingOptions, total=False):
+    """Keyword arguments of ``Translator.translate``."""
+
+    lenpen: float
+    forbid_unk: bool
+    authors_search: bool
+    replace_unk: bool
+    split_sentences: bool | None
+
+
+class ScoringOptions(ReadingOptions, total=False):
+    """Keyword arguments of ``Translator.align``."""
+
+    posterior: bool
 
 
 class Translator:
