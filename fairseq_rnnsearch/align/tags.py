@@ -15,10 +15,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, compress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from fairseq_rnnsearch.errors import UserError
+
+if TYPE_CHECKING:
+    from fairseq_rnnsearch.figures import Alignment
 
 Span = tuple[int, int]  # characters, or words, from the first to before the last
 
@@ -34,6 +39,21 @@ class Links(NamedTuple):
     source: ArrayLike
     target: ArrayLike
     weights: ArrayLike
+
+    @classmethod
+    def of(cls, alignment: "Alignment | None") -> "Links":
+        """Return the links of an alignment.
+
+        Raises:
+            UserError: there is none, or it is not known where its tokens are.
+        """
+        if alignment is None or alignment.lines is None:
+            raise UserError(
+                "markup: needs attention, and tokens that can be found in a line, as those of the"
+                " tokenizers reversible, space and character"
+            )
+        source, target = (line.spans for line in alignment.lines)
+        return cls(source, target, alignment.weights_of_words)
 
     def turned(self) -> "Links":
         """Return the same links of the translation and its text."""
@@ -135,13 +155,14 @@ def taken_out(line: str, placeholders: bool = True) -> Line:
     text, items, open_items, gaps = "", [], [], set()
     before = ""
     for kind, part in _parts(line, matches):
-        parent = open_items[-1] if open_items else -1
         if kind == "text":
             text += html.unescape(part) if is_html else part
         elif kind == "close":
-            item = items[open_items.pop()]
-            items[parent] = replace(item, after=part, span=(item.span[0], len(text)))
+            place = open_items.pop()
+            begin, _ = items[place].span
+            items[place] = replace(items[place], after=part, span=(begin, len(text)))
         else:
+            parent = open_items[-1] if open_items else -1
             has_space = not text or text[-1].isspace()
             if kind == "alone" or before == "close":  # or words of both sides would be one
                 gaps.add(len(text))
@@ -171,6 +192,7 @@ def taken_out(line: str, placeholders: bool = True) -> Line:
 def _parts(line: str, matches: Sequence[re.Match[str]]) -> list[tuple[str, str]]:
     """Split a line into text, first and last tags of pairs around words, and what stands alone."""
     ends = _ends_of_pairs(matches)
+    last_tags = {*ends.values()}
     parts: list[tuple[str, str]] = []
     opened: list[int] = []
 
@@ -190,7 +212,7 @@ def _parts(line: str, matches: Sequence[re.Match[str]]) -> list[tuple[str, str]]
         if match.start() in ends:
             opened.append(len(parts))
             parts.append(("open", match[0]))
-        elif match.start() in ends.values():
+        elif match.start() in last_tags:
             begin = opened.pop()
             parts.append(("close", match[0]))
             if not any(kind == "text" and part.strip() for kind, part in parts[begin:]):

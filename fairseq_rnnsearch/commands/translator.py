@@ -234,8 +234,7 @@ class Translator:
         parts = [list(islice(rest, len(several))) for several in split]
         translations = [joined(*one) for one in zip(lines, parts, strict=True)]
         if markup:
-            texts = [[part.text for part in several] for several in parts]
-            self._mark_up(translations, in_markup, split, texts, inverse, batch_size)
+            self._mark_up(translations, in_markup, split, parts, inverse, batch_size)
         return translations[0] if is_one else translations
 
     @overload
@@ -291,16 +290,25 @@ class Translator:
             sides = zip(in_markup, target, strict=True)
             target = [html.unescape(text) if line.is_html else text for line, text in sides]
             source = [line.text for line in in_markup]
-        aligned = self._align(source, target, True, posterior, attribution, pieces, batch_size)
+        aligned = self._align(
+            source,
+            target,
+            counts=True,
+            posterior=posterior,
+            attribution=attribution,
+            pieces=pieces,
+            batch_size=batch_size,
+        )
         if markup:
-            sides = ([[line] for line in side] for side in (source, target))
-            self._mark_up(aligned, in_markup, *sides, inverse, batch_size)
+            sides = ([[one] for one in side] for side in (source, aligned))
+            self._mark_up(aligned, in_markup, *sides, inverse, batch_size, has_links=posterior)
         return aligned[0] if is_one else aligned
 
     def _align(
         self,
         source: Sequence[str],
         target: Sequence[str],
+        *,
         counts: bool = False,
         posterior: bool = True,
         attribution: bool = False,
@@ -328,18 +336,24 @@ class Translator:
         translations: Sequence[Translation],
         lines: Sequence[Line],
         sources: Sequence[Sequence[str]],
-        targets: Sequence[Sequence[str]],
+        parts: Sequence[Sequence[Translation]],
         inverse: "Translator | None",
         batch_size: int,
+        has_links: bool = False,
     ) -> None:
         """Give each translation its `markup`, by posterior weights.
 
         Args:
-            sources, targets: the sentences of each line, and their translations.
+            sources, parts: the sentences of each line, and their translations.
+            has_links: whether the translations have these weights.
         """
         places = [place for place, line in enumerate(lines) if line.items]
-        sides = [[side[place] for place in places] for side in (sources, targets)]
-        directions = [self._links(*sides, batch_size)]
+        texts = [[part.text for part in several] for several in parts]
+        sides = [[side[place] for place in places] for side in (sources, texts)]
+        if has_links:
+            directions = [[Links.of(translations[place].alignment) for place in places]]
+        else:
+            directions = [self._links(*sides, batch_size)]
         if inverse:
             directions.append([one.turned() for one in inverse._links(*sides[::-1], batch_size)])
         links = dict(zip(places, zip(*directions, strict=True), strict=True))
@@ -351,17 +365,10 @@ class Translator:
     ) -> list[Links]:
         """Return the posterior links of lines, of which each has several sentences."""
         aligned = iter(self._align([*chain(*sources)], [*chain(*targets)], batch_size=batch_size))
-        links = []
-        for line in sources:
-            alignment = joined(" ".join(line), list(islice(aligned, len(line)))).alignment
-            if alignment is None or alignment.lines is None:
-                raise UserError(
-                    "markup: needs attention, and tokens that can be found in a line, as those of"
-                    " the tokenizers reversible, space and character"
-                )
-            spans = (side.spans for side in alignment.lines)
-            links.append(Links(*spans, alignment.weights_of_words))
-        return links
+        return [
+            Links.of(joined(" ".join(line), list(islice(aligned, len(line)))).alignment)
+            for line in sources
+        ]
 
     def _in_words(self, pieces: Pieces, replaces: bool = False, kind: str = "") -> InWords:
         sides = (self.source_text, self.target_text), self._vocabularies
