@@ -174,9 +174,7 @@ class Alignment:
 
     def _merged(self, source: _Merged, target: _Merged) -> "Alignment":
         (words, columns), (target_words, rows) = source, target
-        weights = np.add.reduceat(self.weights, columns, axis=1, dtype=float)
-        weights = np.add.reduceat(weights, rows, axis=0)
-        weights /= np.diff(rows, append=len(self.target))[:, None]  # the pieces of each word
+        weights = merged_weights(self.weights, columns, rows)
         merged: dict[str, Any] = {"source": words, "target": target_words, "weights": weights}
         if self.probabilities is not None:
             merged["probabilities"] = np.multiply.reduceat(self.probabilities, rows).tolist()
@@ -249,6 +247,19 @@ class Alignment:
 
     def _rows_of_words(self) -> np.ndarray:
         return self.weights[: word_count(self.target) or None]
+
+
+def merged_weights(
+    weights: NDArray[np.floating], columns: np.ndarray, rows: np.ndarray
+) -> NDArray[np.floating]:
+    """Return the weights of words from those of their tokens, see `Alignment.merge_pieces`.
+
+    Args:
+        columns, rows: the place of each word's first token.
+    """
+    of_words = np.add.reduceat(weights, columns, axis=1, dtype=float)
+    sizes = np.diff(rows, append=len(weights))
+    return np.add.reduceat(of_words, rows, axis=0) / sizes[:, None]
 
 
 def word_count(tokens: Sequence[str]) -> int:

@@ -17,6 +17,7 @@ import torch
 from omegaconf import DictConfig
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.figures.alignment import merged_weights
 from fairseq_rnnsearch.runs.options import check_configuration
 from fairseq_rnnsearch.text.corpus import line_batches, text_lines
 
@@ -96,7 +97,7 @@ def printed_alignment(weights: Tensor, print_alignment: str | None, numbered: bo
 
 
 def in_printed_words(weights: Tensor, sides: Sequence[tuple[Sequence[str], str | None]]) -> Tensor:
-    """Return the weights between the words of the printed text, as ``merge_pieces`` does.
+    """Return the weights between the words of the printed text.
 
     Args:
         weights: ``(target, source)``, both with their end symbols.
@@ -104,8 +105,7 @@ def in_printed_words(weights: Tensor, sides: Sequence[tuple[Sequence[str], str |
             ``--post-process`` with which they are printed.
     """
     columns, rows = (_first_symbols(*side) for side in sides)
-    merged = np.add.reduceat(weights.cpu().numpy(), columns, axis=1)
-    merged = np.add.reduceat(merged, rows, axis=0) / np.diff(rows, append=len(weights))[:, None]
+    merged = merged_weights(weights.cpu().numpy(), columns, rows)
     return torch.from_numpy(merged).to(weights.dtype)
 
 
