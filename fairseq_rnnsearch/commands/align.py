@@ -96,12 +96,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(warning, file=sys.stderr)
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     chosen = [number for number in range(1, len(lengths) + 1) if number in samples]
+    inverse = inverse_of(model, options) if options.inverse else None
+    # a line of progress would stand between those of a terminal
+    is_shown = bool(options.out) or (sys.stderr.isatty() and not sys.stdout.isatty())
+    bar = progress("aligning", "pair", is_shown=is_shown, total=len(chosen))
+    if not options.out:
+        sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
+    if options.markup:
+        with model.as_one_text(), bar as count:
+            for pair in _aligned(model, pairs(), options, samples, markup=True, inverse=inverse):
+                print(pair.markup)
+                count(1)
+        return
     look = look_of(options, [file.name for file in files], model.languages)
     kind = "posterior" if options.posterior else "attention"
     look = replace(look, model=f"{look.model}, {kind} weights")
-    inverse = inverse_of(model, options) if options.inverse else None
-    tags = {"markup": True, "inverse": inverse} if options.markup else {}
-    aligned, others = _aligned(model, pairs(), options, samples, **tags), repeat(None)
+    aligned, others = _aligned(model, pairs(), options, samples), repeat(None)
     both = [*filter(None, (model, inverse))]
     sides = (text for one in both for text in (one.source_text, one.target_text))
     units = units_of(options, *sides)
@@ -113,21 +123,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             stack.enter_context(gallery)
             texts = [_begun(stack, options.out / name) for name in TEXTS]
             output = _begun(stack, options.out / JOINED) if inverse else None
-        else:
-            sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace", newline="\n")
-        if inverse and not tags:
+        if inverse:
             stack.enter_context(inverse.as_one_text())
             swapped = (pair[::-1] for pair in pairs())
             others = _aligned(inverse, swapped, options, samples)
-        is_shown = bool(gallery) or (sys.stderr.isatty() and not sys.stdout.isatty())
-        count = stack.enter_context(
-            progress("aligning", "pair", is_shown=is_shown, total=len(chosen))
-        )
+        count = stack.enter_context(bar)
         for pair, number, other in zip(aligned, chosen, others, strict=False):
-            if tags:
-                print(pair.markup)
-                count(1)
-                continue
             ours, *theirs = _in_units(
                 filter(None, (pair, other)), units, options.heatmap_source_end
             )
