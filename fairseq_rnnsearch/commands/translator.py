@@ -3,7 +3,7 @@
 import html
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from itertools import chain, islice
@@ -17,7 +17,7 @@ from fairseq_rnnsearch.checks import BEAM, LARGEST_LENPEN, Pieces
 from fairseq_rnnsearch.commands.doubt import Limits
 from fairseq_rnnsearch.commands.in_words import InWords
 from fairseq_rnnsearch.commands.translation import LONGEST_SHOWN, Translation, joined
-from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks
+from fairseq_rnnsearch.decoding.engine_networks import EngineNetworks, in_batches
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.decoding.search import Options
 from fairseq_rnnsearch.decoding.search.history import Hypothesis
@@ -221,7 +221,7 @@ class Translator:
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
         self._counter.count(sources, [])
         numbers = [numbers_of(self.source_dictionary, tokens) for tokens in sources]
-        beams = self._run(search, batch_size, numbers)
+        beams = in_batches(search, batch_size, numbers)
         best = [beam[0].words for beam in beams]
         effects = self._effects(attribution, batch_size, numbers, best)
         in_words = self._in_words(pieces, replace_unk)
@@ -325,7 +325,7 @@ class Translator:
             [numbers_of(self.target_dictionary, tokens) for tokens in targets],
         )
         score = partial(self.networks.score, posterior=posterior)
-        scored = self._run(score, batch_size, *numbers)
+        scored = in_batches(score, batch_size, *numbers)
         effects = self._effects(attribution, batch_size, *numbers)
         in_words = self._in_words(pieces, kind="posterior" if posterior else "attention")
         each = zip(source, target, sources, targets, scored, effects, strict=True)
@@ -375,24 +375,13 @@ class Translator:
         merges = pieces == "merge"
         return InWords(self.target_dictionary, *sides, self.doubt_limits, merges, replaces, kind)
 
-    def _run(self, ask: Callable[..., list], batch_size: int, *sides: list[list[int]]) -> list:
-        """Return the networks' answers for all sentences, those of similar length together."""
-        order = sorted(range(len(sides[0])), key=lambda number: len(sides[0][number]))
-        answers: list[Any] = [None] * len(order)
-        for start in range(0, len(order), batch_size):
-            rows = order[start : start + batch_size]
-            found = ask(*([side[number] for number in rows] for side in sides))
-            for number, answer in zip(rows, found, strict=True):
-                answers[number] = answer
-        return answers
-
     def _effects(
         self, attribution: bool, batch_size: int, sources: list[list[int]], targets: list[list[int]]
     ) -> list[NDArray[np.floating] | None]:
         """Return `Translation.mattered` of the pieces, where it is asked for."""
         if not attribution or not self.has_alignment:
             return [None] * len(sources)
-        return self._run(self.networks.attribution, batch_size, sources, targets)
+        return in_batches(self.networks.attribution, batch_size, sources, targets)
 
     def _is_cut(self, source: str, tokens: list[str], hypothesis: Hypothesis) -> bool:
         """Tell whether a translation has the maximum length, and warn."""

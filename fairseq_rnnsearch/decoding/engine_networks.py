@@ -115,6 +115,23 @@ class EngineNetworks:
         return [partial(_forced, network, sources, targets) for network in self._networks]
 
 
+def in_batches(ask: Callable[..., list], size: int, *sides: Sentences) -> list:
+    """Return the networks' answers for all sentences, asked for those of similar length together.
+
+    Args:
+        ask: a method of networks; takes a batch of each side.
+        size: of a batch.
+    """
+    order = sorted(range(len(sides[0])), key=lambda number: len(sides[0][number]))
+    answers: list[Any] = [None] * len(order)
+    for start in range(0, len(order), size):
+        rows = order[start : start + size]
+        found = ask(*([side[number] for number in rows] for side in sides))
+        for number, answer in zip(rows, found, strict=True):
+            answers[number] = answer
+    return answers
+
+
 def searched(
     options: Options,
     by_authors: bool,
