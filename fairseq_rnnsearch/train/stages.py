@@ -30,7 +30,6 @@ import itertools, sys
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 from fairseq_cli import preprocess
-from fairseq_rnnsearch.train.steps import end_at_once
 def run(options):
     sys.argv = ["fairseq-preprocess", *options]
     preprocess.cli_main()
@@ -39,6 +38,7 @@ first, *others = [
     list(options) for between, options in itertools.groupby(sys.argv[1:], ";".__eq__) if not between
 ]
 run(first)
+from fairseq_rnnsearch.train.steps import end_at_once  # after fairseq, which reads the --user-dir
 with ProcessPoolExecutor(mp_context=get_context("fork"), initializer=end_at_once) as pool:
     list(pool.map(run, others))
 """
