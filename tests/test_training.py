@@ -92,12 +92,15 @@ MISTAKES = {
     "--pairs @/a.en": "must name two languages",
     "--source @/a.en --target @/a.fr --test @/x": "there is no file",
     "--corpus @ --languages en,fr": "train.en cannot be read",
-    "--corpus @ --languages en,fr --test @/x": "--valid and --test go without --corpus",
+    "--corpus @ --languages en,fr --mix @/x": "--mix go without --corpus",
     "--source @/a.en --target @/a.fr": "a.en: only 1 usable pair for train",
     "--source @/a.en --target @/a.fr --work @": "has other things in it (a)",
     "--source @/empty.en --target @/a.fr": "empty.en has 0 lines but @/a.fr has 1 line",
     "--finish --source @/twenty.en --target @/twenty.fr": "has no training with a checkpoint",
     "--corpus @/corpus --languages en,fr": "valid.en has 1 line but @/corpus/valid.fr has 2 lines",
+    "--from @/a --pairs @/a.en": "--from @/a is a checkpoint",
+    "--from en-fr --pairs @/a.en --languages fr,en": "--from en-fr translates en to fr",
+    "--from en-fr --source @/twenty.en --target @/twenty.fr --hidden 8": "--from has 256",
     "--sauce": "unrecognized arguments: --sauce",
 }
 

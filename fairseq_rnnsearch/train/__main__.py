@@ -2,6 +2,7 @@
 
     rnnsearch-train --source corpus.en --target corpus.fr --work my-model
     rnnsearch-train --pairs corpus.tsv --languages en,fr --dry-run
+    rnnsearch-train --from en-fr --pairs corpus.tsv --work my-model
 
 Each line of --target translates the same line of --source, and the suffixes of the files are the
 languages, unless --languages names them. Or each line of --pairs has a sentence, a tab, and its
@@ -10,6 +11,7 @@ says what would be done, and how much time, disk and memory it takes.
 
 The size of the model, the subwords and the training follow from the number of pairs: the defaults
 below are for 100,000, and the manual's page train.md has a table. Each can be set instead.
+--from goes on training a model, such as the package's en-fr, with its own subwords and sizes.
 English to French, 10,000 pairs of everyday sentences gave 24.6 BLEU on their test, 151,821 pairs
 39.5, and 29,000 captions of photographs, which are alike, 60.7 (recipes/RESULTS.md).
 Text without spaces between words, such as Chinese, Japanese and Thai, needs --tokenizer character.
@@ -30,6 +32,7 @@ from pathlib import Path
 
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, option_of
+from fairseq_rnnsearch.models.find import PARAMETERS
 from fairseq_rnnsearch.models.quality import saved_updates
 from fairseq_rnnsearch.text import checksums
 from fairseq_rnnsearch.text.corpus import check_parallel, checked_lines, is_language
@@ -43,6 +46,7 @@ from fairseq_rnnsearch.train.settings import (
     add_options,
     as_argument,
     for_corpus,
+    for_model,
     given_in,
     groups,
     in_environment,
@@ -74,17 +78,24 @@ def main(
     """
     parser = _parser()
     options = parser.parse_args(arguments)
-    languages = _languages(options)
+    origin = None
+    if options.from_model:  # a plain --dry-run needs no package
+        from fairseq_rnnsearch.train.from_model import Continuation, read_origin
+
+        origin = read_origin(options.from_model)
+    languages = _languages(options, origin and origin.config.languages)
     if environment is not None:  # the command line goes before a recipe's variables
         of_recipe = in_environment(environment, languages)
         options = parser.parse_args([*of_recipe, *(arguments or ())])
+    if origin:  # its text is in the new model too
+        options.licence = "; ".join(filter(None, (origin.config.licence, options.licence)))
     given = given_in(options)
     own = folder / "-".join(("own", *languages, Settings(**given).model))
     work = Work(options.work or Path((environment or {}).get("WORK") or own))
     if options.longest is None and (longest := work.remembered().get("LONGEST")):
         given["longest"] = int(longest)  # an older version had another default for characters
     if options.corpus:
-        parts, settings = None, Settings(**given)
+        parts = None
         for part in PARTS:
             files = [options.corpus / f"{part}.{language}" for language in languages]
             check_parallel(*files, has_symbols=True)  # which most tokenizers take apart
@@ -94,7 +105,11 @@ def main(
     else:
         log(f"reading {options.pairs or f'{options.source} and {options.target}'}")
         parts = read_parts(options, languages, given.get("seed", 1))
-        settings = for_corpus(given, parts.pairs)
+    settings = (
+        for_model(given, parts and parts.pairs, origin.settings) if origin
+        else for_corpus(given, parts.pairs) if parts
+        else Settings(**given)
+    )  # fmt: skip
     if parts:
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
         done = saved_updates(work.folder)
@@ -102,19 +117,23 @@ def main(
             log(line)
         if settings.longest:
             log(progress.too_long(settings, parts.splits["train"]))
-    text = {"digest of the text": _digest(parts, options, languages)}
+    text = {
+        "digest of the text": _digest(parts, options, languages),
+        "FROM": checksums.digest(origin.folder / PARAMETERS)[:12] if origin else "",
+    }
     if parts:  # the digest does not tell where train, valid and test begin
         sizes = (str(len(parts.splits[part])) for part in PARTS)
         text[f"pairs of {', '.join(PARTS)}"] = " ".join(sizes)
     remembered = _remembered(settings, languages) | text
     # what was typed comes first: from it, or from the text, other settings follow
     names = {variable(name, languages): option_of(name) for name in FIELDS}
-    names["digest of the text"] = "text with the digest"
+    names |= {"digest of the text": "text with the digest", "FROM": "--from with the digest"}
     first = [variable(name, languages) for name in given if variable(name, languages) in remembered]
     ordered = {name: remembered[name] for name in first} | text | remembered
     work.check(ordered, names if environment is None else None)
     corpus = (options.corpus or work.folder / "corpus").absolute()
-    training = Training(work, settings, languages, corpus, options.user_dir.absolute())
+    what = work, settings, languages, corpus, options.user_dir.absolute()
+    training = Continuation(*what, origin.folder) if origin else Training(*what)
     training.models()  # those of an ensemble are there
     if options.finish and not saved_updates(work.folder):
         raise UsageError(f"--finish: {work.folder} has no training with a checkpoint")
@@ -147,6 +166,8 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
     training.work.link("checkpoint_best.pt", training.trained)  # load() of the folder takes it
     training.work.link("translations", training.translations)
     training.report()
+    if options.from_model:
+        print(f"the model as a folder: {training.write_model(options.licence)}")
     for step in (pages := _pages(training, options)):
         training.work.do(step)
     if pages:
@@ -170,8 +191,11 @@ def _pages(training: Training, options: argparse.Namespace) -> list[Step]:
     return [training.make_page(title, options.licence)]
 
 
-def _languages(options: argparse.Namespace) -> tuple[str, str]:
+def _languages(options: argparse.Namespace, of_model: tuple[str, str] | None) -> tuple[str, str]:
     """Return the languages with underscores: fairseq would take a hyphen for the source's end.
+
+    Args:
+        of_model: those of the model to go on with.
 
     Raises:
         UsageError: options do not go together, or name no two languages.
@@ -182,18 +206,20 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
             "--source and --target name the two text files, or --pairs one of two columns, or"
             " --corpus a folder"
         )
-    if options.corpus and (options.valid or options.test):
-        raise UsageError("--valid and --test go without --corpus, which has its own")
+    if options.corpus and (options.valid or options.test or options.mix):
+        raise UsageError("--valid, --test and --mix go without --corpus, which has its own text")
     files = [options.source, options.target] if options.source else []
     names = [suffix[1] for file in files if (suffix := _SUFFIX.search(file.name))]
     if options.languages or not files:
-        names = (options.languages or "").split(",")
+        names = options.languages.split(",") if options.languages else of_model or ()
     languages = tuple(name.strip().replace("-", "_") for name in names)
     if len(set(languages)) != 2 or len(languages) != 2 or not all(map(is_language, languages)):
         raise UsageError(
             "--languages, or the suffixes of the files, must name two languages, such as en and"
             " pt-BR"
         )
+    if of_model not in (None, languages):
+        raise UsageError(f"--from {options.from_model} translates {' to '.join(of_model)}")
     return languages
 
 
@@ -236,6 +262,15 @@ def _parser() -> argparse.ArgumentParser:
         "--corpus", type=Path, metavar="FOLDER",
         help="instead of all these: a folder with train, valid and test of both languages, such as"
         " train.en, which are taken as they are; no setting follows from their size",
+    )  # fmt: skip
+    parser.add_argument(
+        "--from", dest="from_model", metavar="MODEL",
+        help="go on training this model, such as en-fr, with its languages, tokens and sizes",
+    )  # fmt: skip
+    parser.add_argument(
+        "--mix", type=Path, metavar="FILE",
+        help="pairs that are trained on as well, such as some that the model was trained on before,"
+        " so that it does not forget them",
     )  # fmt: skip
     parser.add_argument(
         "--work", type=Path, metavar="FOLDER",

@@ -264,16 +264,19 @@ def read_parts(options: argparse.Namespace, languages: tuple[str, str], seed: in
     """Read and split a corpus, and print what it holds.
 
     Args:
-        options: the files (``pairs``, or ``source`` and ``target``) and the prefixes ``valid`` and
-            ``test``.
+        options: the files (``pairs``, or ``source`` and ``target``), the prefixes ``valid`` and
+            ``test``, and ``mix``, a file of pairs for training alone.
 
     Raises:
         UserError: if a file is not such a text, or has too few pairs.
     """
     files = options.source, options.target
     corpus = read_columns(options.pairs) if options.pairs else read_two_files(*files)
-    texts = describe(pair[0] for pair in corpus.kept), describe(pair[1] for pair in corpus.kept)
+    mixed = read_columns(options.mix).kept if options.mix else []
+    read = [*corpus.kept, *mixed]
+    texts = describe(pair[0] for pair in read), describe(pair[1] for pair in read)
     leave_out_unequal(corpus)
     splits = split(corpus, options, languages, seed)
+    splits["train"] += mixed
     show(corpus, splits, dict(zip(languages, texts, strict=True)))
-    return Parts(len(corpus.kept), texts, splits)
+    return Parts(len(corpus.kept) + len(mixed), texts, splits)

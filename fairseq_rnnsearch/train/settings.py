@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from fairseq_rnnsearch.checks import at_least
-from fairseq_rnnsearch.errors import option_of
+from fairseq_rnnsearch.errors import UsageError, option_of
 from fairseq_rnnsearch.text.tokenizers import TOKENIZERS
 
 _TOKENIZERS = " ".join(TOKENIZERS)
@@ -243,6 +243,35 @@ def for_corpus(given: Mapping[str, Any], pairs: int) -> Settings:
             paid["learning_rate"] = 0.003
         chosen = paid | chosen
     chosen.setdefault("updates", max(pairs * size.epochs // settings.batch_size, _LEAST_UPDATES))
+    return Settings(**chosen)
+
+
+# --- from a trained model -----------------------------------------------------------------------
+
+# Chosen on 4,000 pairs of laws and the package's en-fr.
+_CONTINUED = {
+    **{"learning_rate": 0.001, "warmup": 50, "batch_size": 40, "dropout": 0.2, "longest": 200},
+    **{"patience": 2, "checkpoint": "average"},
+}
+_EPOCHS_OF_CONTINUED = 6
+
+
+def for_model(given: Mapping[str, Any], pairs: int | None, of_model: Mapping[str, Any]) -> Settings:
+    """Return the settings for going on with a model; those that are given stay.
+
+    Args:
+        pairs: None: the length of the training does not follow from their number.
+        of_model: those that the model decides.
+
+    Raises:
+        UsageError: one of the latter is given with another value.
+    """
+    for name, value in of_model.items():
+        if given.get(name, value) != value:
+            raise UsageError(f"{option_of(name)} {given[name]}: the model of --from has {value}")
+    chosen = _CONTINUED | given | of_model
+    if pairs:
+        chosen.setdefault("updates", -(-pairs * _EPOCHS_OF_CONTINUED // chosen["batch_size"]))
     return Settings(**chosen)
 
 

@@ -64,6 +64,7 @@ class Training:
     languages: tuple[str, str]
     corpus: Path
     user_dir: Path
+    beginning = None  # where it begins with a model: a folder with from.pt
 
     # --- names ------------------------------------------------------------------------------------
 
@@ -165,13 +166,15 @@ class Training:
 
     def _make_subwords(self, out: Path) -> None:
         with_codes = [one for one in self.languages if self._tokenizer(one) != "character"]
-        make_subwords(self.work.folder / "tokens", out, self.languages, with_codes, self.settings)
+        what = self.work.folder / "tokens", out, self.languages, with_codes, self.settings
+        make_subwords(*what, self.beginning)
 
     def _binarise(self, out: Path) -> None:
         """Make data of all parts and copies; the dictionaries have the pieces of all copies."""
         s, text = self.settings, self._text
         held_out = ("--validpref", text / "valid", "--testpref", text / "test")
-        whole = ("--destdir", out, "--trainpref", text / "train")
+        known = self._dictionaries(self.beginning) if self.beginning else ()
+        whole = ("--destdir", out, "--trainpref", text / "train", *known)
         if not s.bpe_dropout:
             least = ("--thresholdsrc", s.min_count, "--thresholdtgt", s.min_count)
             options = least if s.vocabulary == "shortlist" else ()
@@ -246,7 +249,7 @@ class Training:
 
     def _lengths_of_training(self) -> list[int]:
         """Return the length of each pair's longer side, split as in translation."""
-        sides = [_lines(self._text / f"train-0.{language}") for language in self.languages]
+        sides = [lines_of(self._text / f"train-0.{language}") for language in self.languages]
         return [max(len(side.split()) for side in pair) for pair in zip(*sides, strict=True)]
 
     def _train(self, epochs: int = 0, rdrop: float = 0) -> None:
@@ -258,6 +261,7 @@ class Training:
         if s.bpe_dropout and max(self._lengths_of_training()) <= s.longest:
             s = replace(s, longest=0)  # no copy has longer pairs, which older folders' have
         options = for_settings(s, self.folders(), self.work.folder / "checkpoints", epochs, rdrop)
+        options += ["--finetune-from-model", self.beginning / "from.pt"] if self.beginning else []
         self._fairseq("train", *options, show=progress.show)
 
     def _finish(self) -> None:
@@ -307,7 +311,7 @@ class Training:
 
         target = self.languages[1]
         reference = self.work.folder / "tokens" / f"{self.settings.evaluate}.{target}"
-        if len(tokens) != (expected := len(_lines(reference))):
+        if len(tokens) != (expected := len(lines_of(reference))):
             raise UserError(
                 f"{out} has {pluralize(len(tokens), 'translation')} of"
                 f" {pluralize(expected, 'sentence')}"
@@ -323,12 +327,12 @@ class Training:
         s, (source, target) = self.settings, self.languages
         corpus = [self.corpus / f"{s.evaluate}.{language}" for language in self.languages]
         sides = [corpus[0], self.translations / f"text.{target}", corpus[1]]
-        for three in list(zip(*map(_lines, sides), strict=True))[:3]:
+        for three in list(zip(*map(lines_of, sides), strict=True))[:3]:
             for name, sentence in zip(("source", "translation", "reference"), three, strict=True):
                 print(f"{name:<13}{as_text(sentence)}")
             print()
         print(f"{s.model}, {source} to {target}, in {self.translations}:")
-        translations, references = map(_lines, sides[1:])
+        translations, references = map(lines_of, sides[1:])
         equal = sum(map(str.__eq__, translations, references))
         print(f"  {equal} of {pluralize(len(references), 'translation')} equal to the reference")
         # BLEU counts four words in a row, or four characters; a few such lines say nothing of all
@@ -347,7 +351,7 @@ class Training:
         scores = self._score("text", corpus[1], "--metrics", *metrics)
         if not s.ensemble:
             generated = self.translations / f"generate-{s.evaluate}.txt"
-            tenth = quality.tenth_of_scores(_lines(generated))
+            tenth = quality.tenth_of_scores(lines_of(generated))
             quality.keep(self.work.folder, scores | {"token_score_10": tenth})
         if s.model == "rnnsearch":
             print(f"alignments: {self.translations}/alignments/index.html")
@@ -373,7 +377,7 @@ class Training:
 
     def _write_page(self, title: str, licence: str, out: Path) -> None:
         part, source = self.settings.evaluate, self.languages[0]
-        lines = _lines(self.corpus / f"{part}.{source}")
+        lines = lines_of(self.corpus / f"{part}.{source}")
         examples = [f"--example={line}" for line in (*lines[:2], max(lines, key=len))]
         self.work.run("living", [
             "-m", "fairseq_rnnsearch.living", self.trained, "--data", self.data, "--out", out,
@@ -388,9 +392,9 @@ def _copy_in(data: Path, copy: int) -> Path:
 
 def _translations(generated: Path) -> list[str]:
     """Return the translations in fairseq-generate's output, in the order of the text."""
-    fields = (line[2:].split("\t", 2) for line in _lines(generated) if line.startswith("D-"))
+    fields = (line[2:].split("\t", 2) for line in lines_of(generated) if line.startswith("D-"))
     return [text for _, text in sorted((int(number), text) for number, _, text in fields)]
 
 
-def _lines(path: Path) -> list[str]:
+def lines_of(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

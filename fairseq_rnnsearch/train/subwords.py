@@ -13,7 +13,12 @@ from fairseq_rnnsearch.train.steps import end_at_once
 
 
 def make_subwords(
-    tokens: Path, out: Path, languages: Sequence[str], with_codes: Sequence[str], s: Settings
+    tokens: Path,
+    out: Path,
+    languages: Sequence[str],
+    with_codes: Sequence[str],
+    s: Settings,
+    model: Path | None = None,
 ) -> None:
     """Learn merges from the training text, and split all parts of the text by them.
 
@@ -24,18 +29,22 @@ def make_subwords(
         tokens: the folder of the text's words.
         out: the folder to make.
         with_codes: those of the languages that have merges.
+        model: the folder of a model that has merges already.
     """
     # subword-nmt is imported here: a work folder is checked without it
     from fairseq_rnnsearch.commands.tokenizing import learn_codes
     from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
 
     out.mkdir()
+    for language in with_codes if model else ():
+        shutil.copyfile(model / f"codes.{language}", out / f"codes.{language}")
     groups = [with_codes] if s.bpe_joint else [[language] for language in with_codes]
-    for shared in filter(None, groups):
+    for shared in () if model else filter(None, groups):
         learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
         for language in shared:
             (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
-    print("  merges learned", flush=True)
+    if not model:
+        print("  merges learned", flush=True)
     copies = range(s.bpe_copies + 1 if s.bpe_dropout else 0)  # in the first no merge is left out
     parts = [*PARTS[1:], *(f"train-{copy}" for copy in copies)] if copies else PARTS
     texts = [
