@@ -1,14 +1,13 @@
 """``rnnsearch-train --from``: what a training takes over from a model, and what it becomes.
 
 ``WORK/from`` is a copy of the model's folder with a checkpoint of it, ``from.pt``, where fairseq's
-``--finetune-from-model`` begins. The text becomes tokens by the model's own rules, merges and
-dictionaries. ``WORK/model`` is a folder again, stored as the model was.
+``--finetune-from-model`` begins. The training has the model's settings, merges and dictionaries.
+``WORK/model`` is a folder again, stored as the model was.
 """
 
 import json
 import shutil
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,9 +15,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models.find import CONFIG, find_model
 from fairseq_rnnsearch.models.folder import ModelConfig, read_config
-from fairseq_rnnsearch.text.dictionary_file import read_dictionary
-from fairseq_rnnsearch.text.plain_text import PlainText, settings_of, write_settings
-from fairseq_rnnsearch.train.pairs import PARTS
+from fairseq_rnnsearch.text.plain_text import settings_of
 from fairseq_rnnsearch.train.settings import OF_SIDES
 from fairseq_rnnsearch.train.stages import Training, lines_of
 from fairseq_rnnsearch.train.steps import Step
@@ -101,14 +98,3 @@ class Continuation(Training):
 
         shutil.copytree(self.model, out)
         to_checkpoint(str(out), out / "from.pt")
-
-    def _tokenise(self, out: Path) -> None:
-        out.mkdir()
-        sides = settings_of(self.beginning).items()
-        write_settings(out, {side: settings | {"bpe_codes": None} for side, settings in sides})
-        for language, part in product(self.languages, PARTS):
-            known = read_dictionary(self.beginning / f"dict.{language}.txt").symbols
-            rules = PlainText.of(out, language).read_with(known)
-            lines = lines_of(self.corpus / f"{part}.{language}")
-            text = "".join(f"{' '.join(rules.tokens(line))}\n" for line in lines)
-            (out / f"{part}.{language}").write_text(text, encoding="utf-8", newline="\n")

@@ -29,22 +29,24 @@ def make_subwords(
         tokens: the folder of the text's words.
         out: the folder to make.
         with_codes: those of the languages that have merges.
-        model: the folder of a model that has merges already.
+        model: the folder of a model whose merges and settings these are, instead of new ones.
     """
     # subword-nmt is imported here: a work folder is checked without it
     from fairseq_rnnsearch.commands.tokenizing import learn_codes
     from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
 
     out.mkdir()
-    for language in with_codes if model else ():
-        shutil.copyfile(model / f"codes.{language}", out / f"codes.{language}")
+    described = settings_of(model or tokens)
+    for language in with_codes:
+        described[language]["bpe_codes"] = f"codes.{language}"
+        if model:
+            shutil.copyfile(model / f"codes.{language}", out / f"codes.{language}")
     groups = [with_codes] if s.bpe_joint else [[language] for language in with_codes]
     for shared in () if model else filter(None, groups):
         learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
         for language in shared:
             (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
-    if not model:
-        print("  merges learned", flush=True)
+    print("  merges copied" if model else "  merges learned", flush=True)
     copies = range(s.bpe_copies + 1 if s.bpe_dropout else 0)  # in the first no merge is left out
     parts = [*PARTS[1:], *(f"train-{copy}" for copy in copies)] if copies else PARTS
     texts = [
@@ -64,9 +66,6 @@ def make_subwords(
                 file.write((out / f"train-{copy}.{language}").read_bytes())
     if s.bpe_dropout and s.longest:
         _leave_out_long(out, languages, s)
-    described = settings_of(tokens)
-    for language in with_codes:
-        described[language]["bpe_codes"] = f"codes.{language}"
     write_settings(out, described)
 
 
