@@ -5,7 +5,8 @@ const fs = require("fs"), readline = require("readline"), vm = require("vm");
 
 const page = fs.readFileSync(process.argv[2], "utf-8");
 const script = (id) => page.split(`id="${id}">`)[1].split("</script>")[0];
-vm.runInThisContext(`${script("engine")}; Object.assign(globalThis, { Engine, PlainText, doubtOf });`);
+vm.runInThisContext(`${script("engine")}; Object.assign(globalThis,
+  { Engine, PlainText, doubtOf, linksOf, putBack, wordsIn });`);
 const engine = new Engine(JSON.parse(script("stored")), process.argv[3] === "plain");
 // what is not behind a call of the page
 engine.tokens_of = (side, text) => engine[`${side}Text`].tokens(text);
@@ -16,6 +17,12 @@ const by = (rules, n) =>
 engine.tokens_by = (rules, n, sentence) => by(rules, n).tokens(sentence);
 engine.text_by = (rules, n, tokens) => by(rules, n).text(tokens);
 engine.doubt_of = (...given) => doubtOf(...given, engine.doubt);
+engine.put_back = (line, target, source, found, weights) => {
+  const taken = engine.takenOut(line), [words, ofSource] = [wordsIn(target), wordsIn(taken.text)];
+  const links = linksOf(words, ofSource, { source, target: found, weights });
+  const parts = putBack(taken, { ofSource, target, words, links });
+  return [taken.text, parts.map(({ text }) => text).join("")];
+};
 engine.timed = (text, options) => {
   const start = performance.now();
   const { text: found } = engine.translate(text, options);

@@ -237,6 +237,11 @@ def test_the_living_page_translates(browser, model, tmp_path):
     translations = [model.translate(text, beam=12).text for text in ("red zebra", "rare key")]
     assert page.texts(".translation button") == translations
     assert "zebra" in page.one(".warnings").text
+    page.type("#sentence", "<b>red</b> bird {name}")
+    marked = model.translate("<b>red</b> bird {name}", beam=12, markup=True)
+    assert eventually(lambda: page.texts(".translation") == [marked.markup])
+    page.run("document.getElementById('sentence').setSelectionRange(3, 6)")
+    assert eventually(lambda: page.texts(".became") == [re.search("<b>(.*)</b>", marked.markup)[1]])
     page.open("#text=bird&beam=99&sentence=0.15e-1&step=9.1&moment=x")  # of a stranger
     page.shows(searched(model, "bird", 5)[0], model)
     assert page.is_sound()

@@ -8,6 +8,7 @@ row of weights stands in for what the reference kernels attend with.
 import itertools
 import json
 import math
+import random
 import shutil
 import subprocess
 from dataclasses import fields
@@ -19,8 +20,10 @@ import torch
 from fairseq.sequence_scorer import SequenceScorer
 from models import EOS, PAD, build_model, random_model
 from slow_cases import cases
+from test_tags import TABLE, linked
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.align.tags import taken_out
 from fairseq_rnnsearch.commands.torch_networks import hypothesis_of
 from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.decoding.decode import decode
@@ -484,6 +487,56 @@ def test_translations_are_doubted_and_unknown_words_named_as_in_python(tmp_path,
     answers = ask(path, *(["translate", text] for text in texts))
     assert [answer["doubt"] for answer in answers] == doubts and len({*doubts}) == 4
     assert list(map(len, logged)) == [0, 0, 0, 1, 1, 0]
+
+
+MARKUP = [
+    *(
+        "<b>",
+        "</b>",
+        "<i a='>'>",
+        "</i>",
+        "</I>",
+        "<br/>",
+        "<img src=x>",
+        "{name}",
+        "%1$s",
+        "<!-- -->",
+    ),
+    *("&lt;", "&nbsp;", "<", ">", "&", *("  ", "\n", "\u00a0", " ") * 2, ",", "(", ")."),
+    *("un", "Deux", "l'homme", "e-mail", "É", "мир", "50%", "_", "1"),
+]
+WORDS = ["un", "Deux", "l'homme", "e-mail", "É", "мир", ",", "(un).", "&", "a<b", "..."]
+
+
+@needs_node
+def test_tags_are_taken_out_and_come_back_as_in_python(tmp_path):
+    draw, calls, expected = random.Random(1), [], []
+    at_random = (
+        (
+            "".join(draw.choices(MARKUP, k=seed % 16)),
+            " ".join(draw.choices(WORDS, k=seed % 9)),
+            seed,
+        )
+        for seed in range(500)
+    )
+    for line, target, given in [*((one[0], *one[2:4]) for one in TABLE["cases"]), *at_random]:
+        taken = taken_out(line)
+        links = linked(taken.text, target, given)
+        sides = zip((taken.text, target), links[:2], strict=True)
+        tokens = ([text[begin:end] for begin, end in spans] for text, spans in sides)
+        calls.append(["put_back", line, target, *tokens, links.weights.tolist()])
+        expected.append([taken.text, taken.put_back(target, links)])
+    assert ask(written(tmp_path, translator()), *calls) == expected
+
+
+@needs_node
+def test_links_of_words_are_those_of_python(tmp_path):
+    model, targets = translator(), [*reversed(TEXTS)]
+    calls = [["links", *pair] for pair in zip(TEXTS, targets, strict=True)]
+    answers = ask(written(tmp_path, model, weights="float32"), *calls)
+    for pair, found in zip(model.align(TEXTS, targets, posterior=True), answers, strict=True):
+        np.testing.assert_allclose(found["weights"], pair.alignment.weights_of_words, **CLOSE)
+        assert [*map(" ".join, (found["source"], found["target"]))] == [pair.source, pair.text]
 
 
 # --- the page and the command ---------------------------------------------------------------------

@@ -176,7 +176,9 @@ def taken_out(line: str, placeholders: bool = True) -> Line:
         start, end = run.span()
         is_gap = not gaps.isdisjoint(range(start, end)) and text[end : end + 1] in _CLOSING
         kept[start:end] = [False] * (end - start)
-        kept[start] = start > 0 and end < len(text) and not is_gap
+        # a new line ends a sentence in the page
+        stays = max(start, text.find("\n", start, end))
+        kept[stays] = start > 0 and end < len(text) and not is_gap
     at = [0, *accumulate(map(int, kept))]
     for i, item in enumerate(items):
         start, end = item.span
@@ -186,7 +188,8 @@ def taken_out(line: str, placeholders: bool = True) -> Line:
             span=(at[start], at[end]),
             spaces=(item.spaces[0], has_space) if start == end else (True, True),
         )
-    return Line("".join(compress(text, kept)), tuple(items), is_html)
+    has_markup = items or is_html  # or the line stays as it is
+    return Line("".join(compress(text, kept)) if has_markup else line, tuple(items), is_html)
 
 
 def _parts(line: str, matches: Sequence[re.Match[str]]) -> list[tuple[str, str]]:
@@ -333,7 +336,7 @@ def _scores(
         same = [target[at].isupper() == text[0].isupper() for at in starts]
         there += np.where(same, _SAME_CASE / 2, -_SAME_CASE / 2)[:, None]
     there -= _ELSEWHERE * abs(middles - (start + end) / 2 / len(source))
-    for match in re.finditer(re.escape(text), target):
-        there[np.ix_(starts == match.start(), ends == match.end())] += _SAME_TEXT
+    for match in re.finditer(f"(?={re.escape(text)})", target):
+        there[np.ix_(starts == match.start(), ends == match.start() + len(text))] += _SAME_TEXT
     scores[:-1, 1:] = np.where(np.tri(count, dtype=bool).T, there, -np.inf)
     return scores

@@ -39,6 +39,16 @@ function mergedWeights(weights, source, target) {
     .map((row, i) => row.map((weight) => weight / pieces[i]));
 }
 
+/** Return a function that does what html.unescape of Python does, from a table of what it knows. */
+function unescaper(table) {
+  const names = Object.keys(table).sort().reverse().join("|"); // the longest first
+  const pattern = new RegExp(`&(?:#[xX]([0-9a-fA-F]+);?|#([0-9]+);?|(${names}))`, "gu");
+  return (text) => text.replace(pattern, (_, hex, digits, name) => {
+    const code = hex ? parseInt(hex, 16) : Number(digits), isNone = code > 0x10ffff;
+    return table[name ?? `#${code}`] ?? String.fromCodePoint(isNone ? 0xfffd : code).toWellFormed();
+  });
+}
+
 /** Return the first reason to doubt a translation, or null; see commands/doubt.py. */
 function doubtOf(source, text, [before, after], isKnown, bits, [shortest, leastBits], rules) {
   const repeated = new RegExp(rules.repeated, "su");
@@ -90,6 +100,7 @@ class Engine {
     this.language = stored.source.language;
     this.models = stored.models;
     this.doubt = stored.doubt;
+    this.unescaped = unescaper(stored.entities);
     this.plain = plain;
     this.networks = []; // each is made when it is first asked for
     this.cancelled = 0; // how often cancel() was called
@@ -120,6 +131,45 @@ class Engine {
   /** Return the places of unknown words, of which each may have several unknown pieces. */
   unknownWords(pieces, belongs) {
     return [...new Set(this.source.unknown(pieces).map((place) => belongs[place]))];
+  }
+
+  /** Take the tags out of a text; see tags.js. */
+  takenOut(text, isMarkup = true) {
+    return isMarkup ? takenOut(text, this.unescaped) : { text, items: [], isHtml: false };
+  }
+
+  /** Return the words of a sentence and its translation, and posterior weights; null if there are none. */
+  links(text, translation, options = {}) {
+    const { network, pieces, sentence } = this.begin(text, options), weights = [];
+    if (!network.hasAttention) return null;
+    const tokens = this.targetText.tokens(translation), numbers = this.target.sentence(tokens);
+    forced(network, sentence, numbers, { words: {}, rows: {} }, (i, looked, source) => {
+      weights.push(network.posterior(looked, numbers[i - 1] ?? null, source, numbers[i]));
+    });
+    const joined = this.joined(pieces, [...tokens, END]);
+    const [source, target] = [this.sourceText, this.targetText].map((plain, side) =>
+      joined[side].words.slice(0, -1).map((word) => words(plain.join([word])).join("")));
+    const rows = mergedWeights(weights, ...joined).slice(0, -1).map((row) => row.slice(0, -1));
+    return { source, target, weights: rows };
+  }
+
+  /**
+   * Join the translations of a text's sentences: `parts` {text, sentence, word, isTag} with the text's
+   * tags, and the `links` of these words to `words` of the text. If one has no links, there are neither.
+   */
+  putBack(line, translations, given) {
+    const target = translations.join(" "), words = wordsIn(target), ofSource = wordsIn(line.text);
+    const known = given.every(Boolean) ? given : [], joined = (side) => known.flatMap((one) => one[side]);
+    const weights = known.flatMap((one, n) => one.weights.map((row) =>
+      known.flatMap((other, m) => (m === n ? row : other.source.map(() => 0)))));
+    const links = linksOf(words, ofSource, { source: joined("source"), target: joined("target"), weights });
+    const items = links ? line.items : [], begins = summed(translations.map(({ length }) => length + 1));
+    const parts = putBack({ ...line, items }, { ofSource, target, words, links });
+    for (const part of parts) {
+      const isBetween = part.word < 0 && begins.includes(part.at + 1); // sentences
+      part.sentence = isBetween ? null : begins.findLastIndex((begin) => begin <= part.at);
+    }
+    return { parts, words: ofSource, links };
   }
 
   /** Translate a sentence; see the manual for the options and the answer. */

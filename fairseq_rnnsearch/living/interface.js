@@ -63,7 +63,17 @@ function setText(text) {
 }
 
 /** Return the search options. */
-const given = () => ({ beam: Number(at("beam").value), prefix: at("prefix").value });
+const given = () => ({ beam: Number(at("beam").value), prefix: at("prefix").value,
+  tags: at("tags").checked });
+
+/** Return from where to where the selected part of the text goes in the text without tags. */
+async function selected() {
+  const { value, selectionStart: begin, selectionEnd: end } = at("sentence"), mark = "\ue000";
+  if (begin === end) return [0, 0];
+  const cut = [value.slice(0, begin), value.slice(begin, end), value.slice(end)].join(mark);
+  const [before, inside = ""] = (await ask("takenOut", cut, at("tags").checked)).text.split(mark);
+  return [before.length, before.length + inside.length];
+}
 
 /** Show whether the answer on the page is out of date. */
 function setBusy(isBusy) {
@@ -93,9 +103,10 @@ function refresh() {
       at("prefix").ariaInvalid = "false";
       try {
         const options = given();
-        const sentences = await rnnsearch.sentences(text);
+        const line = await ask("takenOut", text, options.tags);
+        const sentences = await rnnsearch.sentences(line.text);
         shownSentence = Math.max(0, Math.min(sentences.length - 1, shownSentence));
-        await Promise.all(views.map((view) => view.update(text, sentences, options)));
+        await Promise.all(views.map((view) => view.update(text, line, sentences, options)));
         const took = Math.round(performance.now() - start);
         await glass.refresh();
         if (isStale) continue; // a view may have stopped before it was done
@@ -155,11 +166,14 @@ async function undo() {
 at("sentence").addEventListener("input", async ({ target }) => {
   if (target.value.length > LONGEST_TEXT) setText(target.value); // else the cursor would move
   const { value, selectionStart } = target;
-  const upToHere = await rnnsearch.sentences(value.slice(0, selectionStart));
+  const before = await ask("takenOut", value.slice(0, selectionStart), at("tags").checked);
+  const upToHere = await rnnsearch.sentences(before.text);
   shownSentence = Math.max(0, upToHere.length - 1); // the sentence that is typed
   begin();
 });
+document.addEventListener("selectionchange", () => views.forEach((view) => view.mark()));
 at("prefix").addEventListener("input", begin);
+at("tags").addEventListener("change", begin);
 at("beam").addEventListener("input", () => {
   at("beam-value").textContent = at("beam").value;
   begin();
@@ -206,6 +220,7 @@ at("close").addEventListener("click", () => {
 at("link").addEventListener("click", async () => {
   const named = new URLSearchParams({ beam: at("beam").value, text: at("sentence").value });
   if (at("prefix").value) named.set("prefix", at("prefix").value);
+  if (!at("tags").checked) named.set("tags", "off");
   if (shownSentence) named.set("sentence", shownSentence + 1);
   if (at("moment")) named.set("moment", views[0].number + 1);
   if (glass.view) named.set("step", `${views.indexOf(glass.view)}.${glass.step + 1}`);
@@ -227,6 +242,7 @@ async function followAddress() {
   if (beam >= 1 && beam <= 12) at("beam").value = at("beam-value").textContent = Math.round(beam);
   setText(named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? "")));
   at("prefix").value = named.get("prefix") ?? "";
+  at("tags").checked = named.get("tags") !== "off";
   const place = (name) => (/^\d+$/.test(named.get(name) ?? "") ? named.get(name) - 1 : -1);
   shownSentence = Math.max(0, place("sentence"));
   if (at("moment") && facts.models[place("moment")]) setMoment(place("moment"));
@@ -243,7 +259,7 @@ async function followAddress() {
 addEventListener("hashchange", followAddress);
 
 at("back")?.addEventListener("click", ({ currentTarget: link }) => {
-  link.hash = new URLSearchParams({ text: views[0].answers.map(({ text }) => text).join(" ") });
+  link.hash = new URLSearchParams({ text: views[0].marked.parts.map(({ text }) => text).join("") });
 });
 
 at("large").addEventListener("click", ({ currentTarget: button }) => {

@@ -3,6 +3,7 @@
 import base64
 import os
 from collections.abc import Sequence
+from html import entities, unescape
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from fairseq_rnnsearch.text.coverage import language_name
 from fairseq_rnnsearch.text.reversible import shown
 
 _HERE = Path(__file__).parent
-_ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "engine")
+_ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "tags", "engine")
 _INTERFACE = ("marks", "glass", "beam_tree", "model_view", "interface", "tour")
 _LISTED = 1_000  # source words; a model with more lists none
 
@@ -128,6 +129,8 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         "source": source,
         "target": target,
         "merges": merges,
+        "entities": entities.html5
+        | {f"#{code}": unescape(f"&#{code};") for code in range(160)},  # HTML means others by some
         "doubt": {"reasons": REASONS, "enough": ENOUGH, "repeated": REPEATED},
         "models": [
             stored_model(own, weights)

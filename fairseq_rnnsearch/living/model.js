@@ -269,17 +269,27 @@ class Network {
     return { s, y, update, read, sum, t, logp };
   }
 
+  /** Return log p of a word at a step that `look` has returned, with each of `positions` contexts. */
+  reread({ s }, previous, c, { positions }, word) {
+    const { words } = this, copies = gather(s, s.length, new Array(positions).fill(0));
+    const { logp } = this.read(copies, new Array(positions).fill(previous), c);
+    return Array.from({ length: positions }, (_, j) => logp[j * words + word]);
+  }
+
   /**
-   * Return how much log p of a word falls without each source position in turn, from what `look`
-   * has returned for one hypothesis (engine_networks.attribution).
+   * Return how much log p of a word falls without each source position in turn
+   * (engine_networks.attribution).
    */
-  effects({ s, alpha, logp }, previous, source, word) {
-    const { positions, annotations } = source, { words } = this;
-    const c = expectedAnnotation(withoutEach(alpha), annotations, positions);
-    const copies = (vector) => gather(vector, vector.length, new Array(positions).fill(0));
-    const without = this.read(copies(s), new Array(positions).fill(previous), c);
-    return Array.from({ length: positions }, (_, j) =>
-      logp[word] - without.logp[j * words + word]);
+  effects(looked, previous, source, word) {
+    const c = expectedAnnotation(withoutEach(looked.alpha), source.annotations, source.positions);
+    return this.reread(looked, previous, c, source, word).map((logp) => looked.logp[word] - logp);
+  }
+
+  /** Return the weights that take account of the word (engine_networks.scored). */
+  posterior(looked, previous, source, word) {
+    const alone = this.reread(looked, previous, source.annotations, source, word);
+    const logs = alone.map((logp, j) => logp + Math.log(looked.alpha[j]));
+    return Array.from(logSoftmax(Float32Array.from(logs), logs.length), Math.exp);
   }
 
   attend(s, source, hypotheses, row) {

@@ -38,8 +38,11 @@ class ModelView {
   made = ""; // what the answer was made with, see madeWith
   asked = ""; // its sentence whose matrix is shown
   warnings = []; // about the text
+  line = null; // the text without its tags, see `takenOut`
+  sentences = []; // of the text
   answers = []; // to all sentences of the text
   answer = null; // to the one that is shown
+  marked = { parts: [], words: [], links: [] }; // the whole translation, with tags, see `putBack`
   cache = new Map(); // the answers by what was asked
   isMattering = false; // whether the matrix shows what mattered
   open = null; // the step whose likely words are shown
@@ -62,7 +65,7 @@ class ModelView {
       { className: "choices", role: "group", ariaLabel: "Most likely words" });
     this.matrix = create("div", { className: "view" });
     this.text = create("p", { className: "translation", dir: "auto", lang: to,
-      ariaLive: "polite" });
+      ariaLive: "polite", ariaAtomic: "true" });
     this.tree = create("div",
       { className: "scroll tree", role: "group", ariaLabel: "Beam", lang: to });
     this.beam = create("details", {}, create("summary", { textContent: "Beam search tree" }),
@@ -112,7 +115,7 @@ class ModelView {
    * Translate the sentences of a text again, with options and what was touched. They are sent one
    * by one, so that the worker is soon free for a text that replaces this one.
    */
-  async update(text, sentences, given) {
+  async update(text, line, sentences, given) {
     const made = this.madeWith(text, given);
     const asked = sentences.map((sentence, number) => {
       const touched = this.touchedOf[number] ?? untouched;
@@ -126,13 +129,38 @@ class ModelView {
       if (isStale) return;
       this.cache.set(key, await rnnsearch.translate(sentence, options));
     }
-    this.answers = asked.map(({ key }) => this.cache.get(key));
+    Object.assign(this, { line, sentences, answers: asked.map(({ key }) => this.cache.get(key)) });
     // drop sentences that are no longer in the text
     this.cache = new Map(asked.map(({ key }, n) => [key, this.answers[n]]));
-    const warnings = await rnnsearch.warnings(text);
+    const warnings = await rnnsearch.warnings(line.text);
+    const marked = await this.putBack(line.items.length > 0);
+    if (!marked) return;
     const [answer, sentence] = [this.answers[shownSentence] ?? null, sentences[shownSentence] ?? ""];
-    Object.assign(this, { made, asked: sentence, answer, warnings });
+    Object.assign(this, { made, asked: sentence, answer, marked, warnings });
     this.show();
+  }
+
+  /** Return the whole translation with its tags, and maybe its links; null if the text has changed. */
+  async putBack(isLinked) {
+    const { line, sentences, answers, number: model } = this;
+    for (const [n, answer] of isLinked ? answers.entries() : []) {
+      if (isStale) return null;
+      answer.links ??= await ask("links", sentences[n], answer.text, { model });
+    }
+    return ask("putBack", line, answers.map(({ text }) => text), answers.map(({ links }) => links));
+  }
+
+  /** Mark the words of the translation most of whose weight is on the selected words of the source. */
+  async mark() {
+    const call = this.lastMark = {}, [begin, end] = await selected();
+    const marked = begin < end && !this.marked.links ? await this.putBack(true) : this.marked;
+    if (!marked || call !== this.lastMark) return;
+    this.marked = marked;
+    const isChosen = marked.words.map((word) => word.begin < end && begin < word.end);
+    for (const one of this.text.querySelectorAll("[data-word]")) {
+      const links = marked.links?.[one.dataset.word]?.filter((_, j) => isChosen[j]) ?? [];
+      one.classList.toggle("became", links.reduce((sum, link) => sum + link, 0) > 0.5);
+    }
   }
 
   /** Whether the matrix is to show what mattered, and that is not computed yet. */
@@ -148,22 +176,28 @@ class ModelView {
     return Boolean(answer.mattered);
   }
 
-  /** Return the translations, as buttons that choose a sentence where there are several. */
-  sentences() {
-    if (this.answers.length < 2) return this.answers.map(({ text }) => text);
-    return this.answers.flatMap(({ text }, number) => {
-      const button = create("button", { type: "button", textContent: text,
-        ariaPressed: String(number === shownSentence) });
+  /** Return the translations with tags, as buttons that choose a sentence where there are several. */
+  translations() {
+    const boxes = this.answers.map((_, number, { length }) => {
+      if (length < 2) return create("span");
+      const button = create("button", { type: "button", ariaPressed: String(number === shownSentence) });
       button.addEventListener("click", () => chooseSentence(number));
-      return number ? [" ", button] : [button];
+      return button;
     });
+    for (const { text, sentence, word, isTag } of this.marked.parts) {
+      boxes[sentence]?.append(isTag ? create("bdi", { className: "faint", textContent: text })
+        : create("span", { textContent: text, data: { word } }));
+    }
+    return boxes.flatMap((box, number) => (number ? [" ", box] : [box]));
   }
 
   /** Name the text's unknown words, and reasons to doubt its translations. */
   showWarnings() {
     const doubts = this.answers.map(({ doubt }, n) => doubt
       && `doubtful${this.answers.length > 1 ? `, sentence ${n + 1}` : ""}: ${doubt}`);
-    this.warned.textContent = [...this.warnings, ...doubts].filter(Boolean).join(" · ");
+    const lost = this.line.items.length && !this.marked.links
+      && "the tags are lost: which words are theirs is not known";
+    this.warned.textContent = [...this.warnings, ...doubts, lost].filter(Boolean).join(" · ");
     if (!this.warnings.length || !at("known")) return;
     const list = create("button", { type: "button", textContent: "Known words" });
     list.addEventListener("click", () => {
@@ -194,7 +228,7 @@ class ModelView {
     const { answer } = this;
     this.root.classList.toggle("empty", !answer);
     this.heading.textContent = this.root.ariaLabel = this.name;
-    this.text.replaceChildren(...this.sentences());
+    this.text.replaceChildren(...this.translations());
     this.showWarnings();
     if (!answer) {
       const { score, source, target, choices } = this;
@@ -221,6 +255,7 @@ class ModelView {
     }
     this.drawLines();
     this.showTree();
+    this.mark();
   }
 
   showTree() {
