@@ -248,12 +248,10 @@ def for_corpus(given: Mapping[str, Any], pairs: int) -> Settings:
 
 # --- from a trained model -----------------------------------------------------------------------
 
-# Chosen on 4,000 pairs of laws and the package's en-fr.
-_CONTINUED = {
-    **{"learning_rate": 0.001, "warmup": 50, "batch_size": 40, "dropout": 0.2, "longest": 200},
-    **{"patience": 2, "checkpoint": "average"},
-}
-_EPOCHS_OF_CONTINUED = 6
+# Epochs and rate are for some thousands of pairs; the best checkpoint by validation is taken.
+_CONTINUED = {"learning_rate": 0.001, "warmup": 50, "batch_size": 40, "longest": 200}
+_CONTINUED |= {"dropout": 0.2, "patience": 4}
+_CONTINUED_EPOCHS, _CONTINUED_UPDATES = 6, 200  # as many updates at least
 
 
 def for_model(given: Mapping[str, Any], pairs: int | None, of_model: Mapping[str, Any]) -> Settings:
@@ -271,7 +269,8 @@ def for_model(given: Mapping[str, Any], pairs: int | None, of_model: Mapping[str
             raise UsageError(f"{option_of(name)} {given[name]}: the model of --from has {value}")
     chosen = _CONTINUED | given | of_model
     if pairs:
-        chosen.setdefault("updates", -(-pairs * _EPOCHS_OF_CONTINUED // chosen["batch_size"]))
+        updates = pairs * _CONTINUED_EPOCHS // chosen["batch_size"]
+        chosen.setdefault("updates", max(updates, _CONTINUED_UPDATES))
     return Settings(**chosen)
 
 
