@@ -194,6 +194,18 @@ def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
     assert set(splits["train"]) | set(splits["valid"]) == set(pairs)
 
 
+def test_mixed_pairs_are_for_training_alone(file):
+    given = options(file, [(f"a {n}", f"b {n}") for n in range(60)])
+    given.mix = file("old.tsv", "c\td\n" * 9)
+    given.valid = given.test = file("given.en", "x\n").with_suffix("")
+    file("given.fr", "y\n")
+    parts = corpora.read_parts(given, LANGUAGES, seed=1)
+    assert {part: len(pairs) for part, pairs in parts.splits.items()} == {
+        "train": 69, "valid": 1, "test": 1,
+    }  # fmt: skip
+    assert parts.pairs == 69 and parts.texts[1].words == 60 * 2 + 9
+
+
 def test_what_is_wrong_with_a_given_part_is_said(file):
     given = options(file, [(f"a {n}", f"b {n}") for n in range(60)])
     given.valid = given.pairs.with_name("given")

@@ -277,6 +277,6 @@ def read_parts(options: argparse.Namespace, languages: tuple[str, str], seed: in
     texts = describe(pair[0] for pair in read), describe(pair[1] for pair in read)
     leave_out_unequal(corpus)
     splits = split(corpus, options, languages, seed)
-    splits["train"] += mixed
+    splits["train"] = [*splits["train"], *mixed]
     show(corpus, splits, dict(zip(languages, texts, strict=True)))
     return Parts(len(corpus.kept) + len(mixed), texts, splits)
