@@ -31,6 +31,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, UserError
 from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.text import reversible
 from fairseq_rnnsearch.text.corpus import is_language, lines_of
 from fairseq_rnnsearch.text.plain_text import (
     FILE_NAME,
@@ -74,18 +75,37 @@ def _convert_files(
                 _convert(text, str(path), file, rules[path.suffix[1:]], join, bar)
 
 
-def learn_codes(training: Sequence[Path], merges: int) -> str:
-    """Learn merges of byte-pair encoding from tokenised text."""
+def has_parts(tokenizer: str) -> bool:
+    """Tell whether new merges split the parts of words, see ``reversible.parts``."""
+    return tokenizer == "reversible"
+
+
+def learn_codes(training: Mapping[Path, bool], merges: int) -> str:
+    """Learn merges of byte-pair encoding from tokenised text.
+
+    Args:
+        training: the files, and whether merges split the parts of their words.
+    """
     from subword_nmt.learn_bpe import learn_bpe
 
     learned = io.StringIO()
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(path.open(**_AS_TEXT)) for path in training]
+        files = [
+            map(_in_parts, file) if in_parts else file
+            for path, in_parts in training.items()
+            for file in [stack.enter_context(path.open(**_AS_TEXT))]
+        ]
         if not sys.stderr.isatty():  # there its progress would be a line for each step
             stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
         with contextlib.suppress(ValueError):  # without pieces, it asks for the most frequent one
             learn_bpe(chain.from_iterable(files), learned, merges)
     return learned.getvalue()
+
+
+def _in_parts(line: str) -> str:
+    """Return what merges are learned from: the parts of a line's words, without marks."""
+    parts = chain.from_iterable(map(reversible.parts, line.split()))
+    return " ".join(part for part in parts if reversible.ESCAPE not in part)
 
 
 def _split_into_pieces(
@@ -95,11 +115,17 @@ def _split_into_pieces(
     with tempfile.TemporaryDirectory(dir=codes.parent) as folder:
         tokens = {path: Path(folder, path.name) for path in files}
         _convert_files(tokens, rules)
-        training = [path for path in tokens.values() if path.stem == "train"]
+        training = {
+            path: has_parts(rules[path.suffix[1:]].tokenizer)
+            for path in tokens.values()
+            if path.stem == "train"
+        }
         codes.write_text(learn_codes(training, merges), encoding="utf-8")
         pieces = {
             language: PlainText(
-                language, bpe_codes=None if text.tokenizer == "character" else codes
+                language,
+                bpe_codes=None if text.tokenizer == "character" else codes,
+                case_and_digits=has_parts(text.tokenizer),
             )
             for language, text in rules.items()
         }
@@ -126,6 +152,8 @@ def _described(
             sides[language]["sacremoses"] = version("sacremoses")
         has_pieces = options.merges and text.tokenizer != "character"
         sides[language]["bpe_codes"] = codes if has_pieces else None
+        if has_pieces and has_parts(text.tokenizer):
+            sides[language]["case_and_digits"] = True
         given = {path.name for path in options.files}
         known = before.get(language, sides[language])
         differs = any(known.get(name) != value for name, value in sides[language].items())

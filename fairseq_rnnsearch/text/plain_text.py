@@ -7,7 +7,8 @@ A data folder may have a ``preprocessing.json``, which describes each language's
      "fr": {"tokenizer": "space", "lowercase": false, "bpe_codes": null}}
 
 ``tokenizer`` is one of ``text.tokenizers``; ``sacremoses`` is the version of the package that split
-the training text, ``bpe_codes`` a file of subword-nmt in the same folder, or null, and
+the training text, ``bpe_codes`` a file of subword-nmt in the same folder, or null,
+``case_and_digits`` whether pieces of words are those of ``reversible.parts``, and
 ``single_sentences`` whether hardly any line of the training text has several sentences. Recipes,
 ``rnnsearch-train`` and ``rnnsearch-tokenize`` write this file; where there is none, text is split
 at spaces.
@@ -50,7 +51,7 @@ _BETWEEN_SENTENCES = (
 )
 _TYPES = {
     **{"tokenizer": str, "sacremoses": str, "bpe_codes": str | None},
-    **{"lowercase": bool, "single_sentences": bool},
+    **dict.fromkeys(("lowercase", "single_sentences", "case_and_digits"), bool),
 }
 _SEVERAL = 0.05  # of the lines may have several sentences
 
@@ -85,9 +86,11 @@ class PlainText:
         sacremoses: the version of the package that split the training text, if it is known. When
             another one is installed, a warning says so, because it may split text in other places.
         single_sentences: whether the lines of the training text are single sentences.
+        case_and_digits: whether marks of case and digits are pieces, see ``reversible.parts``.
 
     Attributes:
-        language, tokenizer, lowercase, bpe_codes, single_sentences: as they were given.
+        language, tokenizer, lowercase, bpe_codes, single_sentences, case_and_digits: as they were
+            given.
         has_pieces: whether tokens may be pieces of words, see the function.
 
     Raises:
@@ -102,15 +105,16 @@ class PlainText:
         bpe_codes: str | Path | None = None,
         sacremoses: str | None = None,
         single_sentences: bool = False,
+        case_and_digits: bool = False,
     ) -> None:
         if tokenizer not in TOKENIZERS:
             raise UserError(f"tokenizer {tokenizer!r:.60}: must be one of {', '.join(TOKENIZERS)}")
         self.language, self.tokenizer, self.lowercase = language, tokenizer, lowercase
-        self.single_sentences = single_sentences
+        self.single_sentences, self.case_and_digits = single_sentences, case_and_digits
         self.bpe_codes = Path(bpe_codes) if bpe_codes else None
         self._sacremoses = sacremoses
         self._split, self._join = tokenizer_of(tokenizer, language, sacremoses)
-        self._segment = segmenter(self.bpe_codes) if self.bpe_codes else None
+        self._segment = self.bpe_codes and segmenter(self.bpe_codes, case_and_digits)
         self._settings = {"tokenizer": tokenizer, "bpe_codes": bpe_codes}
         self.has_pieces = has_pieces(self._settings)
         self._spaces: Container[str] | None = None  # that a model knows
@@ -233,15 +237,31 @@ def are_single_sentences(lines: Iterable[str]) -> bool:
     return sum(several) <= _SEVERAL * len(several)
 
 
-def segmenter(path: Path, dropout: float = 0.0) -> Callable[[Sequence[str]], list[str]]:
+def segmenter(
+    path: Path, case_and_digits: bool = False, dropout: float = 0.0
+) -> Callable[[Sequence[str]], list[str]]:
     """Return the function that splits words by the merges of subword-nmt's file.
 
     Args:
+        case_and_digits: see `PlainText`.
         dropout: the probability of leaving a merge out.
     """
     # subword-nmt would split a word again as dropout did before, also without dropout
     merges = _merges.__wrapped__ if dropout else _merges
-    return partial(merges(path.read_bytes().decode("utf-8")).segment_tokens, dropout=dropout)
+    segment = partial(merges(path.read_bytes().decode("utf-8")).segment_tokens, dropout=dropout)
+    if not case_and_digits:
+        return segment
+
+    def segment_parts(tokens: Sequence[str]) -> list[str]:
+        pieces: list[str] = []
+        for token in tokens:
+            for part in reversible.parts(token):
+                pieces += [part] if reversible.ESCAPE in part else segment([part])
+                pieces[-1] += "@@"
+            pieces[-1] = pieces[-1].removesuffix("@@")
+        return pieces
+
+    return segment_parts
 
 
 @lru_cache(maxsize=1)

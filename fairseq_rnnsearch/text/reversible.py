@@ -11,6 +11,12 @@ the text. Where the text has none, the mark U+FFED stands at the symbol, as in O
 Whatever tokens cannot hold (other white space, the mark itself) is written as U+FF05 and the four
 digits of its code. ``join(split(line)) == line`` for every line of Unicode text.
 
+Where merges split words into pieces, each digit is a piece, and so is a mark of case before
+lower-case letters: U+FF05 and an arrow.
+
+    >>> parts("McDonald2"), parts("NASA")
+    (['m', 'c', '％⇧', 'donald', '2'], ['％⇪', 'nasa'])
+
 ``living/text.js`` does the same in JavaScript.
 """
 
@@ -20,6 +26,8 @@ import regex
 
 JOINER = "\uffed"
 ESCAPE = "\uff05"
+CAPITAL = ESCAPE + "\u21e7"  # the next letter is a capital
+CAPITALS = ESCAPE + "\u21ea"  # all letters to the end of the token are capitals
 
 # what Python's str.split takes for white space; none of it is beyond U+FFFF
 _SPACE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -37,6 +45,8 @@ _PIECE = regex.compile(
 _SPACES = regex.compile(rf"[{_SPACE}]+")
 _UNWRITABLE = regex.compile(rf"[{_SPACE}{JOINER}{ESCAPE}]")
 _ESCAPED = regex.compile(rf"{ESCAPE}([0-9a-f]{{4}})")
+_PART = regex.compile(rf"{CAPITALS}|{CAPITAL}|\p{{Nd}}|[^{ESCAPE}\p{{Nd}}]+")
+_CASED = regex.compile(rf"{CAPITALS}(\S*)|{CAPITAL}{JOINER}?(\S?)")
 
 
 def split(line: str) -> list[str]:
@@ -85,5 +95,36 @@ def with_spaces_of(line: str, known: Container[str]) -> str:
 
 
 def shown(token: str) -> str:
-    """Return a token as people see it, without the marks that join it to its neighbours."""
-    return token.strip(JOINER)
+    """Return a token as people see it: with its capitals, without marks and joiners."""
+    return with_case(token.strip(JOINER))
+
+
+# --- pieces of words ------------------------------------------------------------------------------
+
+
+def parts(token: str) -> list[str]:
+    """Return what merges may split further: marks of case, digits, and lower case between them."""
+    if ESCAPE in token:  # a symbol, without letters
+        return [token]
+    lower = "".join(map(_lower, token))
+    capitals = sum(map(str.__ne__, token, lower))
+    if capitals > 1 and "".join(map(_upper, lower)) == token:
+        return _PART.findall(CAPITALS + lower)
+    letters = zip(token, lower, strict=True)
+    return _PART.findall("".join(low if low == one else CAPITAL + low for one, low in letters))
+
+
+def with_case(text: str) -> str:
+    """Return words, or tokens with spaces between them, with their capitals instead of marks."""
+    return _CASED.sub(lambda found: "".join(map(_upper, found[1] or found[2] or "")), text)
+
+
+def _lower(letter: str) -> str:
+    """Return the lower case of a capital that `_upper` gives back."""
+    lower = letter.lower()
+    return lower if len(lower) == 1 and lower.upper() == letter else letter
+
+
+def _upper(letter: str) -> str:
+    upper = letter.upper()
+    return upper if len(upper) == 1 and upper.lower() == letter else letter

@@ -308,6 +308,7 @@ class Training:
             UserError: some are missing.
         """
         from fairseq_rnnsearch.text.plain_text import PlainText
+        from fairseq_rnnsearch.text.reversible import with_case
 
         target = self.languages[1]
         reference = self.work.folder / "tokens" / f"{self.settings.evaluate}.{target}"
@@ -318,7 +319,7 @@ class Training:
             )
         rules = PlainText(target, self._tokenizer(target))
         text = (rules.text(line.split()) for line in tokens)
-        for name, lines in (("tokens", tokens), ("text", text)):
+        for name, lines in (("tokens", map(with_case, tokens)), ("text", text)):
             content = "".join(f"{line}\n" for line in lines)
             (out / f"{name}.{target}").write_text(content, encoding="utf-8", newline="\n")
 

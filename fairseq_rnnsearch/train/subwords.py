@@ -32,7 +32,7 @@ def make_subwords(
         model: the folder of a model whose merges and settings these are, instead of new ones.
     """
     # subword-nmt is imported here: a work folder is checked without it
-    from fairseq_rnnsearch.commands.tokenizing import learn_codes
+    from fairseq_rnnsearch.commands.tokenizing import has_parts, learn_codes
     from fairseq_rnnsearch.text.plain_text import settings_of, write_settings
 
     out.mkdir()
@@ -41,9 +41,12 @@ def make_subwords(
         described[language]["bpe_codes"] = f"codes.{language}"
         if model:
             shutil.copyfile(model / f"codes.{language}", out / f"codes.{language}")
+        else:
+            described[language]["case_and_digits"] = has_parts(described[language]["tokenizer"])
     groups = [with_codes] if s.bpe_joint else [[language] for language in with_codes]
     for shared in () if model else filter(None, groups):
-        learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
+        in_parts = {tokens / f"train.{one}": described[one]["case_and_digits"] for one in shared}
+        learned = learn_codes(in_parts, s.bpe_merges)
         for language in shared:
             (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
     print("  merges copied" if model else "  merges learned", flush=True)
@@ -53,6 +56,7 @@ def make_subwords(
         (
             *(tokens / f"{part.partition('-')[0]}.{language}", out / f"{part}.{language}"),
             out / f"codes.{language}" if language in with_codes else None,
+            described[language].get("case_and_digits", False),
             s.bpe_dropout,
             int(part.partition("-")[2] or 0),
         )
@@ -85,7 +89,9 @@ def _leave_out_long(out: Path, languages: Sequence[str], s: Settings) -> None:
         path.write_bytes(b"".join(compress(lines, kept)))
 
 
-def _segment(text: Path, out: Path, codes: Path | None, dropout: float, seed: int) -> None:
+def _segment(
+    text: Path, out: Path, codes: Path | None, case_and_digits: bool, dropout: float, seed: int
+) -> None:
     """Split the words of a text into subwords, or copy it where it has no codes.
 
     Args:
@@ -97,7 +103,7 @@ def _segment(text: Path, out: Path, codes: Path | None, dropout: float, seed: in
     from fairseq_rnnsearch.text.plain_text import segmenter
 
     random.seed(seed)  # which subword-nmt draws from
-    pieces = segmenter(codes, dropout if seed else 0)
+    pieces = segmenter(codes, case_and_digits, dropout if seed else 0)
     with (
         text.open(encoding="utf-8", newline="\n") as lines,
         out.open("w", encoding="utf-8", newline="\n") as file,
