@@ -453,6 +453,21 @@ def test_subwords_are_those_of_subword_nmt(version, tmp_path):
 
 
 @needs_node
+def test_case_and_digits_are_the_pieces_of_python(tmp_path):
+    codes = tmp_path / "codes"
+    codes.write_text("#version: 0.2\ns t\nst r\n3 D</w>\n")
+    model = translator()
+    text = PlainText("en", "reversible", bpe_codes=codes, case_and_digits=True)
+    model.source_text = text.read_with(model.source_dictionary.symbols)
+    path = written(tmp_path, model)
+    lines = [*SENTENCES, "STRAßE McDonald's NASA I 3D TVs İ ẞ ΣΟΦΟΣ Ⅳ ٣٤ ％⇧a ￭⇪"]
+    pieces = list(map(model.source_text.tokens, lines))
+    assert ask(path, *(["tokens_of", "source", line] for line in lines)) == pieces
+    texts = list(map(text.text, pieces))
+    assert ask(path, *(["text_of", "source", one] for one in pieces)) == texts
+
+
+@needs_node
 def test_the_mark_of_pieces_is_text_where_there_are_no_merges(tmp_path):
     model = translator()
     model.source_text, model.target_text = PlainText("en"), PlainText("fr")

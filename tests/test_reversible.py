@@ -11,7 +11,7 @@ from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.text.plain_text import PlainText
-from fairseq_rnnsearch.text.reversible import join, split
+from fairseq_rnnsearch.text.reversible import join, parts, shown, split
 
 LINES = {
     "Ukrainian": "Моє ім'я — п'ять об'єктів.",
@@ -53,7 +53,11 @@ def test_words_and_symbols(text, tokens):
     assert split(text) == tokens.split()
 
 
-any_text = st.text() | st.text(" '’@a1.,:-\u200d\u0301👩💻🏽￭％0\u00a0\u2028🇫(…é")
+any_text = (
+    st.text()
+    | st.text(" '’@a1.,:-\u200d\u0301👩💻🏽￭％0\u00a0\u2028🇫(…é")
+    | st.text(" 'aBßẞİıÉΣǅⅣ٣2.⇧⇪％￭@")
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -65,24 +69,46 @@ def test_any_text_comes_back(text):
     assert not any(token.endswith("@@") for token in tokens)
 
 
-@pytest.fixture(scope="module")
-def subwords(tmp_path_factory):
+@pytest.mark.parametrize(
+    ("token", "pieces"),
+    [
+        ("Saturn", "％⇧ saturn"),
+        ("NASA", "％⇪ nasa"),
+        ("McDonald's", "％⇧ mc ％⇧ donald's"),
+        ("I", "％⇧ i"),
+        ("L'￭", "％⇧ l'￭"),
+        ("STRAßE", "％⇪ straße"),
+        ("1,961", "1 , 9 6 1"),
+        ("3D", "3 ％⇧ d"),
+        ("İzmir", "İzmir"),  # its lower case has two characters
+        ("￭％00a0￭", "￭％00a0￭"),
+    ],
+)
+def test_case_and_digits_are_parts(token, pieces):
+    assert parts(token) == pieces.split()
+    assert shown("".join(pieces.split())) == token.strip("￭")
+
+
+@pytest.fixture(scope="module", params=[False, True])
+def subwords(request, tmp_path_factory):
     """Merges that were learned from the lines, so that they also cross the marks."""
     text, codes = "\n".join(" ".join(split(line)) for line in LINES.values()), io.StringIO()
     learn_bpe(io.StringIO(f"{text}\n{text}\n"), codes, 100)
     path = tmp_path_factory.mktemp("subwords") / "codes"
     path.write_text(codes.getvalue(), encoding="utf-8")
-    return PlainText("en", "reversible", bpe_codes=path)
+    return PlainText("en", "reversible", bpe_codes=path, case_and_digits=request.param)
 
 
 @settings(max_examples=200, deadline=None)
 @given(text=any_text)
 def test_any_text_comes_back_from_subwords(subwords, text):
-    assert subwords.text(subwords.tokens(text)) == text
+    pieces = subwords.tokens(text)
+    assert subwords.text(pieces) == text
+    assert " ".join(pieces).split() == pieces
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(["a", "b￭", "￭c", "￭", "￭d￭", "％00a0", "％zz"])))
+@given(st.lists(st.sampled_from(["a", "b￭", "￭c", "￭", "￭d￭", "％00a0", "％zz", "％⇧", "％⇪￭", "％⇧￭a"])))
 def test_a_model_may_write_any_tokens(tokens):
     assert isinstance(join(tokens), str)
 

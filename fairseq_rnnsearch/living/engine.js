@@ -16,11 +16,10 @@ function joinedPieces(pieces, { hasPieces }) {
     const continues = hasPieces && piece.endsWith("@@"), text = continues ? piece.slice(0, -2) : piece;
     if (joined && piece !== END) words[words.length - 1] += text;
     else words.push(text);
-    words[words.length - 1] = shown(words[words.length - 1]);
     belongs.push(words.length - 1);
     joined = continues;
   }
-  return { words, belongs };
+  return { words: words.map(shown), belongs };
 }
 
 /** Merge pieces to words by sums over the pieces of both. */

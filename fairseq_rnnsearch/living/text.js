@@ -56,7 +56,6 @@ const sentenceOfCharacters = (tokens) =>
 
 // --- text that comes back as it was: text/reversible.py --------------------------------------------
 
-const ESCAPE = "\uff05";
 const WORD = "\\p{L}\\p{N}\\p{M}\\p{Cf}", SYMBOL = `[^${WORD}${SPACE}]`;
 const ATTACHED = "[\\p{M}\\p{Cf}\\u{1f3fb}-\\u{1f3ff}]*";
 const PIECES = new RegExp(`(?<space>[${SPACE}]+)`
@@ -65,6 +64,7 @@ const PIECES = new RegExp(`(?<space>[${SPACE}]+)`
   + `|(${SYMBOL})${ATTACHED}(?:(?<=\\u200d)${SYMBOL}${ATTACHED}|\\3)*`, "gu");
 const UNWRITABLE = new RegExp(`[${SPACE}${JOINER}${ESCAPE}]`, "gu");
 const ESCAPED = new RegExp(`${ESCAPE}([0-9a-f]{4})`, "gu");
+const PART = new RegExp(`${CAPITALS}|${CAPITAL}|\\p{Nd}|[^${ESCAPE}\\p{Nd}]+`, "gu");
 const ESCAPED_WHOLE = new RegExp(`^${ESCAPE}([0-9a-f]{4})$`, "u");
 
 function reversibleSplit(line) {
@@ -104,9 +104,24 @@ function reversibleJoin(tokens) {
   return text;
 }
 
+function lowerOf(letter) {
+  const lower = letter.toLowerCase();
+  return Array.from(lower).length === 1 && lower.toUpperCase() === letter ? lower : letter;
+}
+
+/** Return what merges may split further: marks of case, digits, and lower case between them. */
+function partsOf(token) {
+  if (token.includes(ESCAPE)) return [token];
+  const letters = Array.from(token), lower = letters.map(lowerOf);
+  const capitals = letters.filter((one, i) => one !== lower[i]).length;
+  const marked = capitals > 1 && lower.map(upperOf).join("") === token ? [CAPITALS, ...lower]
+    : lower.map((low, i) => (low === letters[i] ? low : CAPITAL + low));
+  return marked.join("").match(PART);
+}
+
 // --- subwords ------------------------------------------------------------------------------------
 
-function subwords(lines) {
+function subwords(lines, caseAndDigits) {
   const hasVersion = lines[0].startsWith("#version:");
   const [major, minor] = hasVersion ? lines[0].split(/\s+/).at(-1).split(".").map(Number) : [0, 1];
   const newer = major > 0 || minor >= 2, ranks = new Map();
@@ -115,7 +130,9 @@ function subwords(lines) {
     if (!ranks.has(pair)) ranks.set(pair, rank);
   });
   const known = new Map();
+  const partsOfWord = caseAndDigits ? partsOf : (token) => [token];
   const pieces = (word) => {
+    if (caseAndDigits && word.includes(ESCAPE)) return [word];
     const letters = Array.from(word);
     if (letters.length === 1) return letters;
     let parts = newer ? [...letters.slice(0, -1), `${letters.at(-1)}</w>`] : [...letters, "</w>"];
@@ -139,7 +156,7 @@ function subwords(lines) {
   };
   return (tokens) => tokens.flatMap((token) => {
     if (!known.has(token)) {
-      const parts = pieces(token);
+      const parts = partsOfWord(token).flatMap(pieces);
       known.set(token, parts.map((piece, i) => (i + 1 < parts.length ? `${piece}@@` : piece)));
     }
     return known.get(token);
@@ -160,7 +177,7 @@ class PlainText {
     }[rules.tokenizer]();
     this.lowercase = rules.lowercase;
     this.hasPieces = rules.hasPieces; // or a token that ends with "@@" is the text's own
-    this.segment = merges ? subwords(merges) : (tokens) => tokens;
+    this.segment = merges ? subwords(merges, rules.caseAndDigits) : (tokens) => tokens;
     this.spaces = symbols && spacesIn(symbols);
   }
 

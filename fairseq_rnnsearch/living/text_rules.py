@@ -29,6 +29,7 @@ def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[s
             "lowercase": text.lowercase,
             "merges": None,
             "hasPieces": text.has_pieces,
+            "caseAndDigits": text.case_and_digits,
         }
         if text.bpe_codes:
             codes = text.bpe_codes.read_text(encoding="utf-8").rstrip("\n")
