@@ -108,7 +108,11 @@ def test_any_text_comes_back_from_subwords(subwords, text):
 
 
 @settings(max_examples=100, deadline=None)
-@given(st.lists(st.sampled_from(["a", "b￭", "￭c", "￭", "￭d￭", "％00a0", "％zz", "％⇧", "％⇪￭", "％⇧￭a"])))
+@given(
+    st.lists(
+        st.sampled_from(["a", "b￭", "￭c", "￭", "￭d￭", "％00a0", "％zz", "％⇧", "％⇪￭", "％⇧￭a"])
+    )
+)
 def test_a_model_may_write_any_tokens(tokens):
     assert isinstance(join(tokens), str)
 

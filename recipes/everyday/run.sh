@@ -10,9 +10,13 @@
 # validation. EVALUATE=valid leaves the test set unread. Any setting listed by `rnnsearch-train --help`
 # can be an environment variable, such as HIDDEN; settings.sh has this recipe's values. Rerun it to
 # resume an interrupted run.
+#
+# Optional: TEACHER and INVERSE name models (or ensembles, with : between) from SOURCE to TARGET and
+# back, whose translations join the training text; LAWS is the text of recipes/laws; NEWS names
+# validation text beside that of Tatoeba, PREFIX.en and PREFIX.fr; BEGIN is a model to start from.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-: "${TATOEBA:=}" "${TEST_PREFIX:=}"
+: "${TATOEBA:=}" "${TEST_PREFIX:=}" "${TEACHER:=}" "${INVERSE:=}" "${LAWS:=}" "${NEWS:=}" "${BEGIN:=}"
 source "$HERE/settings.sh"
 source "$HERE/../steps.sh"
 
@@ -24,6 +28,21 @@ only_help "$@"
 lay_out_corpus() {
     python "$HERE/corpus.py" --out "$PARTIAL" --archive "$TATOEBA" --test "$TEST_PREFIX" \
         --target "$TARGET"
+}
+
+translate_by() { # MODEL FILE
+    python -P -m fairseq_rnnsearch.commands.translate "$1" "$2" --nbest 1 --beam 5 >"$PARTIAL"
+}
+
+mix() {
+    list_of NEWS
+    python "$HERE/mix.py" --out "$PARTIAL" --base "$WORK/pairs" --target "$TARGET" \
+        ${TRANSLATED[@]:+--translated "${TRANSLATED[@]}"} ${LAWS:+--laws "$LAWS"} \
+        ${WORDS[@]:+--news "${WORDS[@]}"}
+}
+
+carry_over() {
+    python "$HERE/carry_over.py" --model "$BEGIN" --data "$WORK/vocabulary/data" --out "$PARTIAL"
 }
 
 write_model() {
@@ -39,9 +58,21 @@ main() {
     one_of TARGET fr en
     SOURCE=$([[ $TARGET = fr ]] && echo en || echo fr)
     [[ -f $TATOEBA && -n $TEST_PREFIX ]] || die "TATOEBA and TEST_PREFIX name the text (see --help)"
-    begin_work "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX
-    run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
-    train_translator --title "Everyday sentences" --licence "$LICENCE"
+    begin_work "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX TEACHER INVERSE \
+        LAWS NEWS BEGIN
+    TRANSLATED=()
+    run_step "lay out the pairs" "$WORK/pairs" lay_out_corpus
+    for model in ${TEACHER:+"$SOURCE $TEACHER"} ${INVERSE:+"$TARGET $INVERSE"}; do
+        TRANSLATED+=("$WORK/by-model.${model%% *}")
+        run_step "translate the ${model%% *} side" "${TRANSLATED[-1]}" \
+            translate_by "${model#* }" "$WORK/pairs/train.${model%% *}"
+    done
+    run_step "mix the corpus" "$WORK/corpus" mix
+    if [[ $BEGIN ]]; then
+        WORK=$WORK/vocabulary train_translator --corpus "$WORK/corpus" --stop-after text
+        run_step "carry the model over" "$WORK/begin" carry_over
+    fi
+    train_translator ${BEGIN:+--from "$WORK/begin"} --title "Everyday sentences" --licence "$LICENCE"
     rm -f -- "$WORK/.done/write the model's folder" # quick, and its card has the last scores
     run_step "write the model's folder" "$WORK/model" write_model
     echo "the model, ready to share: $WORK/model"
