@@ -129,7 +129,8 @@ def test_lines_that_have_slid_are_noticed(file):
 
 def options(file, pairs):
     text = "".join(f"{source}\t{target}\n" for source, target in pairs)
-    return argparse.Namespace(pairs=file("t.tsv", text), valid=None, test=None)
+    given = dict.fromkeys(("source", "target", "valid", "test", "mix"))
+    return argparse.Namespace(**given, pairs=file("t.tsv", text))
 
 
 def test_what_is_left_out_is_counted_once(file):
