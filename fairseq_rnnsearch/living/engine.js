@@ -153,7 +153,7 @@ class Engine {
   }
 
   /**
-   * Join the translations of a text's sentences: `parts` {text, sentence, word, isTag} with the text's
+   * Join the translations of a text's sentences: `parts` {text, sentence, word} with the text's
    * tags, and the `links` of these words to `words` of the text. If one has no links, there are neither.
    */
   putBack(line, translations, given) {

@@ -184,8 +184,8 @@ class ModelView {
       button.addEventListener("click", () => chooseSentence(number));
       return button;
     });
-    for (const { text, sentence, word, isTag } of this.marked.parts) {
-      boxes[sentence]?.append(isTag ? create("bdi", { className: "faint", textContent: text })
+    for (const { text, sentence, word } of this.marked.parts) {
+      boxes[sentence]?.append(word === undefined ? create("bdi", { className: "faint", textContent: text })
         : create("span", { textContent: text, data: { word } }));
     }
     return boxes.flatMap((box, number) => (number ? [" ", box] : [box]));

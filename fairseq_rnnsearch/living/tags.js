@@ -18,9 +18,9 @@ const isUpper = (text) => /^\p{Uppercase}/u.test(text);
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const summed = (numbers) => numbers.reduce((sums, one) => [...sums, sums.at(-1) + one], [0]);
 
-/** Return the words, {text, begin, end} each; marks around a word are words. */
-const wordsIn = (text) => Array.from(text.matchAll(TOKEN), ({ 0: word, index }) =>
-  ({ text: word, begin: index, end: index + word.length })).filter((word) => !isSpace(word.text));
+/** Return the words, {text, begin, end, isUpper} each; marks around a word are words. */
+const wordsIn = (line) => Array.from(line.matchAll(TOKEN), ({ 0: text, index }) =>
+  ({ text, begin: index, end: index + text.length, isUpper: isUpper(text) })).filter(({ text }) => !isSpace(text));
 
 /** Split a text into parts {kind, text}; kinds are text, open, close and alone. See `_parts`. */
 function partsOf(line, matches) {
@@ -85,22 +85,24 @@ function takenOut(line, unescaped) {
  * other letters. See `_links`.
  */
 function linksOf(words, ofSource, { source, target, weights }) {
-  const spansOf = (texts) => { let at = 0; return texts.map(({ length }) => [at, at += length]); };
-  const shares = (tokens, side) => spansOf(side.map(({ text }) => text)).map(([first, last]) =>
-    spansOf(tokens).map(([begin, end], t) => [t, (Math.min(end, last) - Math.max(begin, first)) / (end - begin)])
-      .filter(([, share]) => share > 0));
-  const isOther = (tokens, side) => tokens.join("").length !== side.map(({ text }) => text).join("").length;
-  if (isOther(source, ofSource) || isOther(target, words)) return null;
-  const add = (parts, of) => sum(parts.map(([t, share]) => share * of(t))), columns = shares(source, ofSource);
-  const rows = weights.map((row) => columns.map((parts) => add(parts, (s) => row[s])));
-  return shares(target, words).map((parts) => {
-    const links = columns.map((_, j) => add(parts, (t) => rows[t][j]));
-    return links.map((link) => link / Math.max(1e-9, sum(links)));
+  const shares = (tokens, side) => { // of the tokens in each word
+    const ends = summed(tokens.map(({ length }) => length)), to = summed(side.map(({ text }) => text.length));
+    if (ends.at(-1) !== to.at(-1)) return null;
+    return side.map((_, i) => tokens.map(({ length }, t) =>
+      [t, (Math.min(ends[t + 1], to[i + 1]) - Math.max(ends[t], to[i])) / length]).filter(([, share]) => share > 0));
+  };
+  const columns = shares(source, ofSource), parts = shares(target, words);
+  if (!columns || !parts) return null;
+  const add = (several, of) => sum(several.map(([t, share]) => share * of(t)));
+  const rows = weights.map((row) => columns.map((column) => add(column, (s) => row[s])));
+  return parts.map((part) => {
+    const links = columns.map((_, j) => add(part, (t) => rows[t][j])), total = Math.max(1e-9, sum(links));
+    return links.map((link) => link / total);
   });
 }
 
 /** Return a function that scores places from word a to before word b; null: there are none. */
-function scorer(source, { begin, end }, { ofSource, target, words, links }) {
+function scorer(source, { begin, end }, { ofSource, target, words, links, totals }) {
   if (begin === end) {
     const behind = ofSource.filter((word) => word.end <= begin).length;
     const near = ofSource.map((_, j) => (j < behind ? 2 ** (j - behind) : -(2 ** (behind - j - 1))));
@@ -108,16 +110,15 @@ function scorer(source, { begin, end }, { ofSource, target, words, links }) {
     return (a) => 2 * sums[a] - sums.at(-1);
   }
   const inside = ofSource.map((word) => word.begin < end && begin < word.end);
-  const totals = ofSource.map((_, j) => Math.max(1e-9, sum(links.map((row) => row[j]))));
   const sums = summed(links.map((row) => sum(row.map((link, j) =>
     (inside[j] ? link + link / totals[j] : -link / totals[j]))) - 0.5));
   const text = strip(source.slice(begin, end)), middle = (begin + end) / 2 / source.length;
-  const caseCounts = begin > 0 && /^\p{L}/u.test(text) ? SAME_CASE / 2 : 0;
+  const caseCounts = begin > 0 && /^\p{L}/u.test(text) ? SAME_CASE / 2 : 0, hasUpper = isUpper(text);
   return !inside.includes(true) ? null : (a, b) => {
     const first = words[a].begin, last = words[b - 1].end;
-    return sums[b] - sums[a] + (isUpper(words[a].text) === isUpper(text) ? caseCounts : -caseCounts)
+    return sums[b] - sums[a] + (words[a].isUpper === hasUpper ? caseCounts : -caseCounts)
       - ELSEWHERE * Math.abs((first + last) / 2 / target.length - middle)
-      + (target.slice(first, last) === text ? SAME_TEXT : 0);
+      + (last - first === text.length && target.startsWith(text, first) ? SAME_TEXT : 0);
   };
 }
 
@@ -132,8 +133,9 @@ function placeOf(item, { text, items }, places, given) {
   const score = scorer(text, item, given), others = places.filter((_, n) => items[n].parent === item.parent);
   let most = -Infinity, place = [begin, begin];
   for (let a = begin; score && a <= stop; a++) {
-    const next = others.filter(([, end]) => a < end).map(([first]) => first); // it is apart from them
-    for (let b = isEmpty ? a : a + 1; b <= Math.min(isEmpty ? a : stop, ...next); b++) {
+    const behind = others.filter(([, end]) => a < end).map(([first]) => first); // it is apart from them
+    const last = Math.min(isEmpty ? a : stop, ...behind);
+    for (let b = isEmpty ? a : a + 1; b <= last; b++) {
       const found = score(a, b);
       if (found > most) [most, place] = [found, [a, b]];
     }
@@ -142,11 +144,13 @@ function placeOf(item, { text, items }, places, given) {
 }
 
 /**
- * Return the translation with each item once, in parts {text, at, word, isTag}: `at` is a place in the
- * translation, and `word` counts its words. See `put_back`.
+ * Return the translation with each item once, in parts {text, at, word}: `at` is a place in the
+ * translation, and what is of it has the number of a `word`, or -1. See `put_back`.
  */
-function putBack(line, given) {
-  const { items } = line, { words, target, target: { length } } = given, places = [], spans = [], parts = [];
+function putBack(line, { ofSource, target, words, links }) {
+  const { items } = line, { length } = target, places = [], spans = [], parts = [];
+  const totals = ofSource.map((_, j) => Math.max(1e-9, sum((links ?? []).map((row) => row[j]))));
+  const given = { ofSource, target, words, links, totals };
   const starts = [...words.map(({ begin }) => begin), length], ends = [0, ...words.map(({ end }) => end)];
   for (const item of items) {
     const [begin, end] = places[places.length] = placeOf(item, line, places, given);
@@ -168,9 +172,9 @@ function putBack(line, given) {
       copy(at, begin);
       const isOpen = parts.length > first && !isSpace(parts.at(-1).text.at(-1));
       if (isEmpty && spaces[0] && isOpen) parts.push({ text: " ", at: begin });
-      parts.push({ text: before, at: begin, isTag: true });
+      parts.push({ text: before, at: begin });
       write(n, begin, stop);
-      parts.push({ text: after, at: stop, isTag: true });
+      parts.push({ text: after, at: stop });
       const next = target.slice(stop, end);
       if (isEmpty && spaces[1] && /^[\p{L}\p{N}]/u.test(next)) parts.push({ text: " ", at: stop });
       at = stop + Number(!spaces[0] && !spaces[1] && isSpace(next.charAt(0)));
