@@ -23,7 +23,7 @@ const wordsIn = (line) => Array.from(line.matchAll(TOKEN), ({ 0: text, index }) 
   ({ text, begin: index, end: index + text.length, isUpper: isUpper(text) })).filter(({ text }) => !isSpace(text));
 
 /** Split a text into parts {kind, text}; kinds are text, open, close and alone. See `_parts`. */
-function partsOf(line, matches) {
+function splitAtTags(line, matches) {
   const kinds = matches.map(() => "alone"), names = [], parts = [], opened = [];
   matches.forEach(({ groups: { name, empty, end } }, n) => {
     if (!name || empty || WITHOUT_WORDS.test(name)) return;
@@ -52,7 +52,7 @@ function takenOut(line, unescaped) {
   const matches = [...line.matchAll(ITEM)], items = [], opened = [], gaps = [], dropped = new Set();
   const isHtml = ENTITY.test(line) || matches.some(({ groups }) => groups.name);
   let text = "", before = "";
-  for (const { kind, text: part } of partsOf(line, matches)) {
+  for (const { kind, text: part } of splitAtTags(line, matches)) {
     if (kind === "text") text += isHtml ? unescaped(part) : part;
     else if (kind === "close") Object.assign(opened.pop(), { after: part, end: text.length });
     else {
