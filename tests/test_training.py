@@ -614,9 +614,9 @@ def test_a_training_that_is_stopped_goes_on_to_a_translator(tmp_path):
 def model(tmp_path, learned):
     """The folder of a model with merges that leave its words whole, stored as int8."""
     data = shutil.copytree(learned.corpus.data, tmp_path / "data")
-    text = [learned.corpus.text / f"train.{language}" for language in ("en", "fr")]
+    text = {learned.corpus.text / f"train.{language}": True for language in ("en", "fr")}
     (data / "codes").write_text(learn_codes(text, 500))
-    settings = {"tokenizer": "reversible", "bpe_codes": "codes", "single_sentences": True}
+    settings = {"tokenizer": "reversible", "bpe_codes": "codes", "case_and_digits": True}
     write_settings(data, {"en": settings, "fr": settings})
     to_folder(str(learned.checkpoint), str(data), tmp_path / "model", "int8", licence="public")
     return tmp_path / "model"
