@@ -94,8 +94,10 @@ def test_a_model_keeps_what_it_knows_in_another_vocabulary(tmp_path):
     shutil.copytree(find_model("en-fr"), data)
     for file in data.glob("dict.*"):
         words = file.read_text().splitlines(keepends=True)
-        file.write_text("".join([*words[::-1], "quixotic 1\n"]))
+        file.write_text("".join([*words[::-1], "quixotic 10\n", "quixotry 9\n"]))
     call(CARRY_OVER, "--model", "en-fr", "--data", data, "--out", tmp_path / "new").ok()
+    words = {line.split()[0] for line in (tmp_path / "new" / "dict.en.txt").open()}
+    assert words & {"quixotic", "quixotry"} == {"quixotic"}
     sentence = "Could you tell me where the station is?"
     told = [load(name).translate(sentence) for name in ("en-fr", str(tmp_path / "new"))]
     assert told[0].text == told[1].text
