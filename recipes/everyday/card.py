@@ -24,6 +24,14 @@ NAMES = {"en": "English", "fr": "French"}
 EVERYDAY = 10  # lines of outside.tsv; the others are beyond what the model is for
 # BLEU by the model cards of Helsinki-NLP/opus-mt-en-fr and opus-mt-fr-en
 OPUS_MT = {"fr": 50.5, "en": 57.5}
+# what mix.py has added
+KINDS = {
+    "translations": "Translations of their sentences by earlier models of both directions",
+    "laws": """Short pairs of Canada's acts and regulations as
+[justicecanada/laws-lois-xml](https://github.com/justicecanada/laws-lois-xml) has them. Contains
+information licensed under the [Open Government Licence -
+Canada](https://open.canada.ca/en/open-government-licence-canada)""",
+}
 PARTS = {"test": "the public test set of Tatoeba", "valid": "validation pairs"}
 
 
@@ -36,6 +44,7 @@ def main() -> None:
     parser.add_argument("--corpus", type=Path, required=True)
     parser.add_argument("--part", choices=tuple(PARTS), required=True)
     parser.add_argument("--translations", type=Path, required=True)
+    parser.add_argument("--kinds", nargs="*", choices=tuple(KINDS), default=[])
     parser.add_argument("--settings", type=Path, required=True)
     parser.add_argument("--beam", type=int, required=True)
     parser.add_argument("--target", choices=tuple(NAMES), required=True)
@@ -79,8 +88,9 @@ print(load("{source}-{target}").translate("{sentences[0]}").text)
 
 Sentence pairs of [Tatoeba](https://tatoeba.org), licensed
 [CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/), as manythings.org/anki packs them.
-{train:,} pairs for training and {valid:,} for validation. No pair with a sentence of the
-test set, on either side, is among them.
+{"".join(f"{KINDS[kind]}.{chr(10)}" for kind in options.kinds)}
+Together {train:,} pairs for training, with copies in capitals and lower case, and {valid:,} for
+validation. No pair with a sentence of the test set, on either side, is among them.
 
 ## How well it translates
 

@@ -22,6 +22,7 @@ source "$HERE/../steps.sh"
 
 : "${TARGET:=fr}" # or en
 LICENCE="trained on sentences of Tatoeba (tatoeba.org), CC BY 2.0 FR"
+LICENCE+=${LAWS:+", and laws, Open Government Licence - Canada"}
 
 only_help "$@"
 
@@ -48,7 +49,8 @@ carry_over() {
 write_model() {
     python "$HERE/card.py" --model "$WORK" --data "$WORK/data" --corpus "$WORK/corpus" \
         --part "$EVALUATE" --translations "$WORK/translations/text.$TARGET" --beam "$BEAM" \
-        --settings "$WORK/training-settings" --target "$TARGET" >"$WORK/card.md"
+        --settings "$WORK/training-settings" --target "$TARGET" \
+        --kinds ${TEACHER:+translations} ${LAWS:+laws} >"$WORK/card.md"
     python -P -m fairseq_rnnsearch.commands.export "$WORK" --data "$WORK/data" \
         --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL" \
         --examples <(cut -f "$([[ $TARGET = fr ]] && echo 1 || echo 2)" "$HERE/outside.tsv" | head)
