@@ -9,6 +9,8 @@ import pytest
 from authors import authors_params, recorded_numbers
 from launchpad import BEGUN
 
+pytest_plugins = ["trained"]
+
 sys.path.append(str(Path(__file__).resolve().parents[1] / "recipes"))  # for reporting
 
 # Before torch is imported, here and in the commands that tests start: the tensors are tiny, and
@@ -23,7 +25,9 @@ def pytest_collection_modifyitems(items):
 
     The workers share whole files, and end at about the same time when the last ones are short.
     """
-    items.sort(key=lambda item: "trained" not in vars(item.module).get("pytest_plugins", ()))
+    begins_one = {"learned", "small_corpus", "barely_trained", "launchpad"}
+    first = {item.module for item in items if begins_one & {*item.fixturenames}}
+    items.sort(key=lambda item: item.module not in first)
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker(pytest.mark.slow)

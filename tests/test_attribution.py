@@ -31,8 +31,6 @@ from fairseq_rnnsearch.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.network import DECODER_ORDERS, forced_scoring
 
-pytest_plugins = ["trained"]
-
 
 def mattered(p, x, y, order):
     """log p(y_i) minus log p(y_i) without position j, (Ty, Tx), in slow loops."""

@@ -21,7 +21,6 @@ from fairseq_rnnsearch.runs.checkpoint import read_checkpoint
 from fairseq_rnnsearch.runs.checkpoint_file import verify
 from fairseq_rnnsearch.text.compatibility import check, describe
 
-pytest_plugins = ["trained"]
 pytestmark = pytest.mark.usefixtures("patched")
 
 

@@ -16,8 +16,6 @@ from fairseq_rnnsearch.commands.align import _in_units, _symmetrised
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
 
-pytest_plugins = ["trained"]
-
 
 def described(folder, **settings):
     folder.mkdir(parents=True, exist_ok=True)

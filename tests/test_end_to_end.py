@@ -27,8 +27,6 @@ from in_process import generate
 from PIL import Image
 from slow_cases import cases
 
-pytest_plugins = ["trained"]
-
 
 @pytest.fixture(scope="module")
 def translated(learned):

@@ -13,8 +13,6 @@ from fairseq_rnnsearch.plugin.epoch_batches import InOrderIterator, ResumedItera
 from fairseq_rnnsearch.plugin.task import AlignmentHeatmapTask
 from fairseq_rnnsearch.runs.resuming import go_on_at
 
-pytest_plugins = ["trained"]
-
 # 103 pairs: six batches of 20, seven of 16, eleven of 10; 20 batches of 5 or more have all of them
 LAST = "checkpoint_last.pt"
 

@@ -14,8 +14,6 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import remove_unfinished, replacing
 from fairseq_rnnsearch.runs.checkpoint_file import copy_whole
 
-pytest_plugins = ["trained"]
-
 
 def leftover(folder):
     """What a process that is no more was writing there."""

@@ -27,8 +27,6 @@ from fairseq_rnnsearch.plugin.guided_alignment import GuidedAlignment, check_gui
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.options import check_options
 
-pytest_plugins = ["trained"]
-
 LINKS = [[(0, 0), (1, 0), (0, 2), (1, 3)], [], [], [(0, 1)]]  # of SOURCES and TARGETS
 
 

@@ -9,8 +9,6 @@ from in_process import generate
 
 from fairseq_rnnsearch.figures import read_alignments
 
-pytest_plugins = ["trained"]
-
 
 @pytest.fixture(scope="module")
 def drawn(learned, tmp_path_factory):

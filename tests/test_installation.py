@@ -23,8 +23,6 @@ from commands import (
 )
 from flit_core import buildapi
 
-pytest_plugins = ["trained"]
-
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory):

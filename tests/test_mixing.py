@@ -29,8 +29,6 @@ from fairseq_rnnsearch import UserError, load
 from fairseq_rnnsearch.models.conversion import to_folder
 from fairseq_rnnsearch.runs.options import fill_presets
 
-pytest_plugins = ["trained"]
-
 OURS = "--criterion alignment_heatmap"
 ADAM = "--optimizer adam --lr 0.01 --batch-size 20"
 TRANSFORMER = (

@@ -29,8 +29,6 @@ from fairseq_rnnsearch.models.folder import (
 )
 from fairseq_rnnsearch.plugin.model import RNNSearchConfig
 
-pytest_plugins = ["trained"]
-
 KINDS = {
     "the program's": {},
     "section 3's order": {"decoder_order": "section3"},

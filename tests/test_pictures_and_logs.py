@@ -8,8 +8,6 @@ from trainings import train_here
 
 from fairseq_rnnsearch import errors
 
-pytest_plugins = ["trained"]
-
 OPTIONS = {"heatmap_samples": 2, "validate_interval_updates": 1, "save_interval_updates": 0}
 OLD, NEW = (f"heatmaps/epoch001/sentence0001-update000000{i}.png" for i in (2, 3))
 DRAWN = "heatmaps/epoch001/sentence0002-update0000004.png"

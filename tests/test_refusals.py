@@ -42,8 +42,6 @@ from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
 from fairseq_rnnsearch.train.__main__ import main as training
 
-pytest_plugins = ["trained"]
-
 # --- calls ----------------------------------------------------------------------------------------
 
 PAIR = Alignment(("a", "b"), ("c",), np.ones((1, 2)))

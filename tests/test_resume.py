@@ -11,8 +11,6 @@ from fairseq.trainer import Trainer
 from fairseq_rnnsearch.runs import resuming
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
-pytest_plugins = ["trained"]
-
 # six updates an epoch; 9 is in the middle of the second
 UPDATES = 9
 LAST = "checkpoint_last.pt"

@@ -19,8 +19,6 @@ from fairseq_rnnsearch.files import lock
 from fairseq_rnnsearch.runs import resuming
 from fairseq_rnnsearch.runs.resuming import LOCK, choose_beginning, lock_and_verify
 
-pytest_plugins = ["trained"]
-
 LAST, BEST = "checkpoint_last.pt", "checkpoint_best.pt"
 TEN, EIGHT = "checkpoint_2_10.pt", "checkpoint_2_8.pt"
 

@@ -22,7 +22,6 @@ from slow_cases import cases
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.options import read_overrides, read_value
 
-pytest_plugins = ["trained"]
 pytestmark = pytest.mark.usefixtures("patched")
 
 

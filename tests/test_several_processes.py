@@ -25,9 +25,6 @@ from trainings import configuration
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import processes
 
-pytest_plugins = ["trained"]
-
-
 # 103 pairs: six batches of twenty, the last of three; of seven ones of sixteen one process has four
 # and the other three
 OPTIONS = f"{MODEL} {PAPER} --heatmap-samples 2 --no-epoch-checkpoints --seed 2"

@@ -11,8 +11,6 @@ from slow_cases import cases
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.options import check_configuration
 
-pytest_plugins = ["trained"]
-
 SEEN = """
 import sys, types
 

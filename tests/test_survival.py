@@ -18,8 +18,6 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import signals
 from fairseq_rnnsearch.runs.checkpoint_file import copy_whole, write_whole
 
-pytest_plugins = ["trained"]
-
 # eleven batches, six updates an epoch; 15 is in the middle of the third
 OPTIONS = (
     f"{MODEL} --dropout 0.2 --criterion alignment_heatmap --batch-size 10 --update-freq 2"

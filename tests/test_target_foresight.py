@@ -31,8 +31,6 @@ sys.path.insert(0, str(ROOT / "recipes" / "hansards"))
 
 from foresight import V_A, ForesightModel
 
-pytest_plugins = ["trained"]
-
 USER_DIR = ROOT / "recipes" / "hansards" / "foresight"
 
 

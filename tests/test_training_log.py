@@ -12,8 +12,6 @@ from reporting.training_table import training_remarks, training_table
 
 from fairseq_rnnsearch.errors import UserError
 
-pytest_plugins = ["trained"]
-
 PER_EPOCH = 200  # updates
 
 

@@ -18,8 +18,6 @@ from fairseq_rnnsearch.commands import loading
 from fairseq_rnnsearch.commands.translate import main
 from fairseq_rnnsearch.text.corpus import line_batches
 
-pytest_plugins = ["trained"]
-
 
 @pytest.fixture(scope="module")
 def work(learned, tmp_path_factory):

@@ -11,8 +11,6 @@ from in_process import fairseq, generate, interactive
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.programs import in_printed_words, read_checked
 
-pytest_plugins = ["trained"]
-
 
 def weights(finished):
     """For each sentence the soft alignments of its hypotheses, (target, source).

@@ -24,8 +24,6 @@ from fairseq_rnnsearch.models import trained_models
 from fairseq_rnnsearch.models.find import find_model
 from fairseq_rnnsearch.text.plain_text import PlainText
 
-pytest_plugins = ["trained"]
-
 
 @pytest.fixture(scope="module")
 def model(learned):

@@ -1,7 +1,7 @@
 """Corpora and models that the tests of the commands share, each made once.
 
-A test module takes these fixtures with ``pytest_plugins = ["trained"]``. Where pytest-xdist runs
-several workers, the first that needs one makes it, and the others wait for it.
+Where pytest-xdist runs several workers, the first that needs one makes it, and the others wait for
+it.
 """
 
 import fcntl
@@ -25,7 +25,6 @@ from commands import (
     write_text,
 )
 from launchpad import Launchpad, warm
-from trainings import train_here
 
 EPOCHS = 7
 # wide enough to learn the language in 420 updates
@@ -137,6 +136,8 @@ def launchpad() -> Launchpad:
 @pytest.fixture(name="train")
 def train_in_this_process(small_corpus, caplog):
     """A function that trains in a folder with options, and returns what was logged."""
+    from trainings import train_here  # imports fairseq, which some test files do without
+
     caplog.set_level(logging.INFO)
 
     def train(folder: Path, **options: object) -> str:
