@@ -32,6 +32,8 @@ UNITS = [
 ]
 PRODUCTS = [kind | {"decoder_order": order} for kind in (GENERAL, DOT) for order in DECODER_ORDERS]
 STATEFUL = [{"kind": kind} for kind in (LOCATION, COVERAGE)]
+CHANGES = ("forward_encoder", "tanh_readout", "start_from_mean", "start_from_zero", "reset_after")
+CHANGED = [{"kind": arm(name)} for name in CHANGES]  # each has a test in test_ablations.py
 KINDS = pytest.mark.parametrize("kind", [LOCATION, COVERAGE], ids=["location", "coverage"])
 PAIRS = list(zip(SOURCES, TARGETS, strict=True))
 
@@ -195,8 +197,8 @@ def test_products_as_energies_equal_the_oracle(options, monkeypatch):
 
 # --- all of them ----------------------------------------------------------------------------------
 
-MODELS = [*UNITS, *STATEFUL, *PRODUCTS]
-QUICK = UNITS[0], UNITS[-1], *STATEFUL, PRODUCTS[0], PRODUCTS[-1]
+MODELS = [*UNITS, *STATEFUL, *PRODUCTS, *CHANGED]
+QUICK = UNITS[0], UNITS[-1], *STATEFUL, PRODUCTS[0], PRODUCTS[-1], *CHANGED
 
 
 @pytest.mark.parametrize("options", cases(MODELS, *QUICK), ids=str)

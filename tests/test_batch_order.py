@@ -31,10 +31,6 @@ def order_by_hand(source, target, batch_size, seed, candidates, group):
     return batches
 
 
-def short_pairs(source, target, most):
-    return np.flatnonzero(np.maximum(source, target) <= most)
-
-
 def as_lists(batches):
     return [batch.tolist() for batch in batches]
 
@@ -48,7 +44,7 @@ def as_lists(batches):
 )
 def test_equals_the_description(pairs, batch_size, group, max_words):
     source, target = lengths(pairs)
-    candidates = None if max_words is None else short_pairs(source, target, max_words)
+    candidates = max_words and np.flatnonzero(np.maximum(source, target) <= max_words)
     batches = paper_batches(source, target, batch_size, 5, candidates=candidates, group=group)
     assert as_lists(batches) == order_by_hand(source, target, batch_size, 5, candidates, group)
     expected = np.arange(pairs) if candidates is None else candidates

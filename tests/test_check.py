@@ -9,17 +9,16 @@ import planted_model
 import pytest
 import torch
 from authors import authors_params
-from commands import ROOT, run_process
+from commands import ROOT, call, run_process
 from oracles import numpy_rnnsearch as oracle
 from slow_cases import cases
 from torch import nn
 
-from fairseq_rnnsearch import check
-from fairseq_rnnsearch.conformance.__main__ import imported, main
+from fairseq_rnnsearch import UserError, check
+from fairseq_rnnsearch.conformance.__main__ import imported
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS, parameters
 from fairseq_rnnsearch.conformance.catalogue import CATALOGUE
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
-from fairseq_rnnsearch.errors import UsageError, UserError
 
 SOURCE = Path(planted_model.__file__).read_text()
 
@@ -418,28 +417,23 @@ def test_a_wrong_part_has_the_layout_of_the_right_ones():
 # --- the command --------------------------------------------------------------------------------
 
 
-def command(capsys, *arguments):
+def command(*arguments):
     """Its exit status and what it prints."""
-    try:
-        main([str(argument) for argument in arguments])
-    except SystemExit as end:
-        return end.code, capsys.readouterr().out
-    except UsageError as mistake:  # which a program shows, and ends with 2
-        return 2, str(mistake)
-    return 0, capsys.readouterr().out
+    ran = call("fairseq_rnnsearch.conformance", *arguments)
+    return ran.rc, ran.out + ran.err
 
 
-def test_the_command(tmp_path, capsys):
+def test_the_command(tmp_path):
     faithful, faulty = tmp_path / "faithful.py", tmp_path / "faulty.py"
     faithful.write_text(SOURCE)
     faulty.write_text(SOURCE.replace("reset * h", "h"))
     torch_code = "--framework", "torch"
-    status, shown = command(capsys, f"{faithful}:Model", *torch_code)
+    status, shown = command(f"{faithful}:Model", *torch_code)
     assert status == 0 and shown.startswith("Model: equal to the authors' program")
-    status, shown = command(capsys, f"{faulty}:Model", *torch_code)
+    status, shown = command(f"{faulty}:Model", *torch_code)
     assert status == 1 and "rnnsearch-check --explain no-reset says more." in shown
     faulty.write_text("def state(s):\n    return s.no_such\n")
-    status, shown = command(capsys, f"{faulty}:state")
+    status, shown = command(f"{faulty}:state")
     assert status == 2 and "faulty.py, line 2: `return s.no_such`" in shown
 
 
@@ -452,8 +446,8 @@ def test_the_command(tmp_path, capsys):
         (["--part", "stat", "x.py:f"], "stat"),
     ],
 )
-def test_mistakes_on_the_command_line(arguments, message, capsys):
-    status, shown = command(capsys, *arguments)
+def test_mistakes_on_the_command_line(arguments, message):
+    status, shown = command(*arguments)
     assert status == 2 and message in shown
 
 
@@ -472,14 +466,14 @@ SOLUTIONS = {
 }
 
 
-def test_faults_of_the_exercises_are_named(tmp_path, capsys):
+def test_faults_of_the_exercises_are_named(tmp_path):
     for name, changes in SOLUTIONS.items():
         text = (EXERCISES / name).read_text()
         for fault, right, deviation in changes:
-            assert deviation in command(capsys, EXERCISES / name)[1]
+            assert deviation in command(EXERCISES / name)[1]
             text = text.replace(fault, right)
         (tmp_path / name).write_text(text)
-        assert command(capsys, tmp_path / name)[0] == 0
+        assert command(tmp_path / name)[0] == 0
 
 
 @pytest.mark.slow
@@ -488,12 +482,12 @@ def test_exercises_are_graded():
     assert "4 failed, 2 passed" in graded.stdout
 
 
-def test_each_function_is_checked_by_itself(tmp_path, capsys):
+def test_each_function_is_checked_by_itself(tmp_path):
     right = (EXERCISES / "attention.py").read_text().replace(*SOLUTIONS["attention.py"][0][:2])
     (tmp_path / "d.py").write_text(
         right + "\n\ndef state(s):\n    raise NotImplementedError('todo')\n"
     )
-    status, shown = command(capsys, tmp_path / "d.py")
+    status, shown = command(tmp_path / "d.py")
     assert status == 2 and shown.startswith("d: all but state is equal to the authors' program")
     assert "state cannot be run\n  d.py, line " in shown
 
@@ -533,8 +527,8 @@ def test_weights_without_a_name_are_not_taken_for_energies():
     assert part.ok and list(part.errors) == ["weights", "context", "state"]
 
 
-def test_every_entry_is_listed_and_explained(capsys):
-    listed = command(capsys, "--list")[1]
+def test_every_entry_is_listed_and_explained():
+    listed = command("--list")[1]
     assert [line.split()[0] for line in listed.splitlines()] == [one.name for one in CATALOGUE]
     for entry in CATALOGUE:
-        assert entry.program in command(capsys, "--explain", entry.name)[1]
+        assert entry.program in command("--explain", entry.name)[1]

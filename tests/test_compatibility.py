@@ -11,9 +11,8 @@ from commands import write_text
 from in_process import fairseq, generate
 from models import task_with_data
 
-from fairseq_rnnsearch import load
+from fairseq_rnnsearch import UserError, load
 from fairseq_rnnsearch.commands.align import _in_units, _symmetrised
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.find import find_model
 
 

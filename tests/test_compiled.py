@@ -166,21 +166,12 @@ def calls(dtype):
 OTHERS = {"cost_of_words": {"label_smoothing": 0.1}}
 
 
-def apart(x):
-    """The same numbers, each followed by another."""
-    return torch.stack((x, x), dim=-1)[..., 0]
-
-
-def longer(dim):
-    return lambda x: torch.cat((x, x), dim=dim)
-
-
 WRONG = {
     "type": lambda x: x.to(torch.float16 if x.is_floating_point() else torch.int32),
     "device": lambda x: x.to("meta"),
-    "apart": apart,
+    "each followed by another": lambda x: torch.stack((x, x), dim=-1)[..., 0],
     "fewer rows": lambda x: x[:-1],
-    "longer rows": longer(-1),
+    "longer rows": lambda x: torch.cat((x, x), dim=-1),
 }
 
 

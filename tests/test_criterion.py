@@ -63,18 +63,6 @@ def logged(criterion, outputs):
 # --- the cost and its gradient -------------------------------------------------------------------
 
 
-def trained_gradients(criterion, model, batches):
-    """The gradients that fairseq's trainer clips: summed over batches, multiplied as it does."""
-    model.zero_grad()
-    total = 0
-    for batch in batches:
-        loss, sample_size, _ = criterion(model, batch)
-        loss.backward()
-        total += sample_size
-    multiplier = 1 / (float(total) or 1.0)  # Trainer.train_step, one process
-    return {name: p.grad * multiplier for name, p in model.named_parameters()}
-
-
 @pytest.mark.parametrize(
     ("cost_scale", "divisor"), [("sum", 1), ("sentence", len(TARGETS)), ("word", WORDS)]
 )
@@ -84,11 +72,15 @@ def test_gradient_of_an_update(cost_scale, divisor, cuts):
     model = random_model()
     (costs(model).sum() / divisor).backward()
     expected = {name: p.grad.clone() for name, p in model.named_parameters()}
-    batches = [
-        batch_of(SOURCES[start:end], TARGETS[start:end])
-        for start, end in zip((0, *cuts), cuts, strict=False)
-    ]
-    found = trained_gradients(criterion_of(model, cost_scale), model, batches)
+    model.zero_grad()
+    total = 0
+    for start, end in zip((0, *cuts), cuts, strict=False):
+        batch = batch_of(SOURCES[start:end], TARGETS[start:end])
+        loss, sample_size, _ = criterion_of(model, cost_scale)(model, batch)
+        loss.backward()
+        total += sample_size
+    multiplier = 1 / (float(total) or 1.0)  # Trainer.train_step, one process
+    found = {name: p.grad * multiplier for name, p in model.named_parameters()}
     assert_close(found, expected, rtol=1e-12, atol=1e-14)
 
 

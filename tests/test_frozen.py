@@ -31,17 +31,12 @@ def processor():
     return [next(x.split(":")[1].strip() for x in lines if x.startswith(name)) for name in names]
 
 
-@pytest.fixture
-def frozen(tmp_path):
-    """A function that unpacks a part of the archive."""
-
-    def unpack(part):
-        with tarfile.open(ARCHIVE) as archive:
-            members = [m for m in archive.getmembers() if m.name.split("/")[0] == part]
-            archive.extractall(tmp_path, members, filter="data")
-        return tmp_path / part
-
-    return unpack
+def unpacked(part, folder):
+    """Unpack a part of the archive into a folder, and return its path there."""
+    with tarfile.open(ARCHIVE) as archive:
+        members = [m for m in archive.getmembers() if m.name.split("/")[0] == part]
+        archive.extractall(folder, members, filter="data")
+    return folder / part
 
 
 def arrays(value, name=""):
@@ -56,8 +51,8 @@ def arrays(value, name=""):
             yield from arrays(part, f"{name}/{i}")
 
 
-def test_a_checkpoint_of_the_middle_of_an_epoch_goes_on_to_the_same_bits(frozen):
-    folder = frozen("training")
+def test_a_checkpoint_of_the_middle_of_an_epoch_goes_on_to_the_same_bits(tmp_path):
+    folder = unpacked("training", tmp_path)
     train(folder / "data", folder / "begun", OPTIONS, "--max-update 20").ok()
     found, expected = (
         torch.load(path, weights_only=True)
@@ -77,8 +72,8 @@ def test_a_checkpoint_of_the_middle_of_an_epoch_goes_on_to_the_same_bits(frozen)
     assert any("ema" in name for name, _ in arrays(found["extra_state"]))
 
 
-def test_models_translate_the_same(frozen):
-    folder = frozen("folders")
+def test_models_translate_the_same(tmp_path):
+    folder = unpacked("folders", tmp_path)
     for place, made in json.loads((folder / "translations.json").read_text()).items():
         languages = {"source_lang": "en", "target_lang": "fr"}
         model = load(
@@ -102,8 +97,8 @@ def continued(command, work, **environment):
 
 
 @pytest.mark.slow
-def test_a_folder_of_rnnsearch_train_goes_on(frozen):
-    folder = frozen("own_data")
+def test_a_folder_of_rnnsearch_train_goes_on(tmp_path):
+    folder = unpacked("own_data", tmp_path)
     settings = {**TINY_MODEL, "learning_rate": "0.01", "warmup": "1", "batch_size": "20"}
     settings |= {"vocabulary": "shortlist", "min_count": "1", "updates": "120", "beam": "3"}
     settings |= {"drawn": "2"}
@@ -117,8 +112,8 @@ def test_a_folder_of_rnnsearch_train_goes_on(frozen):
 
 
 @pytest.mark.slow
-def test_a_folder_of_the_quickstart_goes_on(frozen):
-    work = frozen("quickstart") / "work"
+def test_a_folder_of_the_quickstart_goes_on(tmp_path):
+    work = unpacked("quickstart", tmp_path) / "work"
     settings = {"EPOCHS": "6", "TRAIN_SENTENCES": "1500", "TEST_SENTENCES": "20"}
     settings |= {"LEAST_BLEU": "0", "VENV": "none", "WORK": str(work)}
     ended, _ = continued(["bash", ROOT / "recipes/quickstart.sh"], work, **settings)

@@ -2,7 +2,6 @@
 
 import json
 import math
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -186,28 +185,17 @@ def test_weights_are_shares_but_for_rounding(tmp_path, weight):
 # --- many sentences -------------------------------------------------------------------------------
 
 
-def some_alignments(count):
+def add_some(gallery, count):
     rng = np.random.default_rng(0)
     for number in range(count):
         weights = rng.dirichlet(np.ones(3), size=2)
-        yield Alignment(("a", f"b{number}", "</s>"), ("c", "</s>"), weights, id=3 * number)
-
-
-@contextmanager
-def drawing(folder, formats, count=0):
-    """Draw so many alignments into a folder, and nothing that is not finished stays."""
-    try:
-        with Gallery(folder, formats) as writer:
-            for alignment in some_alignments(count):
-                writer.add(alignment)
-            yield
-    finally:
-        assert not list(folder.glob(".*"))
+        gallery.add(Alignment(("a", f"b{number}", "</s>"), ("c", "</s>"), weights, id=3 * number))
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError])
 def test_interrupted_gallery_leaves_finished_pictures_only(tmp_path, problem):
-    with pytest.raises(problem), drawing(tmp_path, ("png", "jsonl", "html"), 5):
+    with pytest.raises(problem), Gallery(tmp_path, ("png", "jsonl", "html")) as gallery:
+        add_some(gallery, 5)
         raise problem
     assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
 
@@ -215,6 +203,9 @@ def test_interrupted_gallery_leaves_finished_pictures_only(tmp_path, problem):
 @pytest.mark.parametrize("name", ["sentence0009.png", "index.html"])
 def test_file_that_cannot_be_written(tmp_path, name):
     (tmp_path / name).mkdir()
-    with pytest.raises(UserError, match=name), drawing(tmp_path, ("png", "jsonl", "html"), 8):
-        pass
-    assert not (tmp_path / "alignments.jsonl").exists()
+    with (
+        pytest.raises(UserError, match=name),
+        Gallery(tmp_path, ("png", "jsonl", "html")) as gallery,
+    ):
+        add_some(gallery, 8)
+    assert not {".unfinished", ".jsonl"} & {path.suffix for path in tmp_path.iterdir()}

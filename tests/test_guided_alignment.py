@@ -19,9 +19,8 @@ from test_criterion import criterion_of, logged, task_of
 from torch.testing import assert_close
 from trained import LEARNING
 
-from fairseq_rnnsearch import load
+from fairseq_rnnsearch import UserError, load
 from fairseq_rnnsearch.decoding.batches import rows_of
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.criterion import AlignmentHeatmapCriterion, guided_alignment_cost
 from fairseq_rnnsearch.plugin.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.plugin.task_options import AlignmentHeatmapConfig

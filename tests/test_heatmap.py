@@ -16,10 +16,6 @@ def soft_alignment(target, source, seed=0):
     return weights / weights.sum(1, keepdims=True)
 
 
-def texts(labels):
-    return [label.get_text() for label in labels]
-
-
 def test_weights_words_and_axes():
     weights = soft_alignment(9, 8)
     axes = draw_heatmap(SOURCE, TARGET, weights)
@@ -27,8 +23,8 @@ def test_weights_words_and_axes():
     assert np.array_equal(image.get_array(), weights)
     assert image.get_clim() == (0, 1)
     assert np.allclose(image.cmap([0.0, 0.5, 1.0])[:, :3], [[0] * 3, [0.5] * 3, [1] * 3], atol=0.01)
-    assert texts(axes.get_xticklabels()) == SOURCE
-    assert texts(axes.get_yticklabels()) == TARGET
+    assert [label.get_text() for label in axes.get_xticklabels()] == SOURCE
+    assert [label.get_text() for label in axes.get_yticklabels()] == TARGET
     assert axes.get_xticks().tolist() == list(range(8))
     assert axes.get_yticks().tolist() == list(range(9))
 

@@ -1,9 +1,7 @@
 """More words than the memory holds: one batch is lost, and not the run."""
 
 import re
-import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,23 +15,6 @@ ROOM = 1_000_000  # kilobytes of addresses beside those that fairseq itself take
 LONG = 100_000  # words
 
 
-@cache
-def addresses() -> int:
-    """Kilobytes that are taken before anything is read; gigabytes where torch is for GPUs."""
-    program = "import fairseq_cli.train; print(open('/proc/self/status').read())"
-    status = run_process([sys.executable, "-c", program], check=True).stdout
-    return int(re.search(r"VmSize:\s*(\d+)", status)[1])
-
-
-def limited(command: str) -> subprocess.CompletedProcess:
-    """Run a command as a machine with little memory would."""
-    return run_process(
-        ["bash", "-c", f"ulimit -v {addresses() + ROOM} && OMP_NUM_THREADS=1 exec {command}"],
-        cwd=ROOT,
-        timeout=600,
-    )
-
-
 @pytest.mark.slow
 def test_a_batch_that_does_not_fit_is_skipped(tmp_path: Path):
     text = write_text(tmp_path / "text", train=39, valid=5)
@@ -45,7 +26,12 @@ def test_a_batch_that_does_not_fit_is_skipped(tmp_path: Path):
     options += " --max-epoch 2 --log-format simple --log-interval 1"
     plain = train(tmp_path / "data", tmp_path / "out", "--help")  # how it is called
     command = plain.command.replace(" --help", f" {options}")
-    ran = limited(command)
+    # kilobytes that are taken before anything is read: gigabytes where torch is for GPUs
+    program = "import fairseq_cli.train; print(open('/proc/self/status').read())"
+    status = run_process([sys.executable, "-c", program], check=True).stdout
+    limit = int(re.search(r"VmSize:\s*(\d+)", status)[1]) + ROOM
+    limited = f"ulimit -v {limit} && OMP_NUM_THREADS=1 exec {command}"
+    ran = run_process(["bash", "-c", limited], cwd=ROOT, timeout=600)
     log = ran.stdout + ran.stderr
     assert ran.returncode == 0, log[-3000:]
     skipped = re.findall(r"exception: out of memory in a batch of 20 sentences .*", log)

@@ -78,15 +78,12 @@ def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
     if name == "everything else":
         assert re.search(r"valid on 'valid' subset .* \| bleu [\d.]+", first.out)
         assert (folder / "checkpoint_best.pt").exists()
-        assert_has_pictures(tmp_path / "logs")
-
-
-def assert_has_pictures(logs):
-    """TensorBoard has the numbers and a picture."""
-    events = {path.parent.name: path.read_bytes() for path in logs.rglob("events.*")}
-    assert {"train_inner", "train", "valid", "alignments"} <= events.keys()
-    assert b"nats_per_sentence" in events["valid"]
-    assert b"\x89PNG" in events["alignments"]
+        # TensorBoard has the numbers and a picture
+        events = (tmp_path / "logs").rglob("events.*")
+        events = {path.parent.name: path.read_bytes() for path in events}
+        assert {"train_inner", "train", "valid", "alignments"} <= events.keys()
+        assert b"nats_per_sentence" in events["valid"]
+        assert b"\x89PNG" in events["alignments"]
 
 
 def test_bleu_in_validation_keeps_to_the_limit_of_length(small_corpus, tmp_path):

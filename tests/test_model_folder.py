@@ -13,9 +13,8 @@ from in_process import fairseq
 from models import SIZES, SOURCES, batch_of, build_model
 from safetensors.numpy import load_file, save_file
 
-from fairseq_rnnsearch import load
+from fairseq_rnnsearch import UserError, load
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.living import __main__ as living
 from fairseq_rnnsearch.models.conversion import to_checkpoint, to_folder
 from fairseq_rnnsearch.models.find import PARAMETERS, find_model, packaged

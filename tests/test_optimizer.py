@@ -279,50 +279,23 @@ def test_gradients_that_are_none_or_zero_change_nothing():
         assert same(values(params), before)  # no 0 / 0
 
 
-# --- checkpoints ---------------------------------------------------------------------------------
-
-
-def test_state_survives_bit_for_bit_and_goes_on_equal(tmp_path):
-    params = parameters(torch.float32)
-    optimizer = build(params, 0.25)
-    for seed in (1, 2, 3):
-        update(optimizer, params, seed)
-    optimizer.set_lr(0.125)
-    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
-
-    resumed_params = [torch.nn.Parameter(value) for value in values(params)]
-    resumed = build(resumed_params, 0.25)
-    resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True), {})
-    assert resumed.get_lr() == pytest.approx(0.125)
-    for seed in (4, 5):
-        update(optimizer, params, seed)
-        update(resumed, resumed_params, seed)
-    assert same(resumed_params, params)
-    assert same(accumulators(resumed), accumulators(optimizer))
-
-
 # --- a gradient that is not finite ---------------------------------------------------------------
 
 
-@pytest.fixture
-def poisoned():
-    """An optimizer that has made two updates, and then a gradient with one bad number."""
-
-    def make(bad, **options):
-        params = parameters()
-        optimizer = build(params, **options)
-        for seed in (1, 2):
-            update(optimizer, params, seed)
-        give_gradients(params, 3)
-        params[0].grad[1, 0] = bad
-        return optimizer, params
-
-    return make
+def poisoned(bad, **options):
+    """Return an optimizer that has made two updates, and then a gradient with one bad number."""
+    params = parameters()
+    optimizer = build(params, **options)
+    for seed in (1, 2):
+        update(optimizer, params, seed)
+    give_gradients(params, 3)
+    params[0].grad[1, 0] = bad
+    return optimizer, params
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
 @pytest.mark.parametrize("clip_norm", [1.0, 0.0])
-def test_skip_touches_nothing_and_is_counted(poisoned, caplog, bad, clip_norm):
+def test_skip_touches_nothing_and_is_counted(caplog, bad, clip_norm):
     optimizer, params = poisoned(bad, nonfinite="skip")
     before, state = values(params), accumulators(optimizer)
     with metrics.aggregate() as logged, caplog.at_level(logging.WARNING):
@@ -356,7 +329,7 @@ def test_an_interruption_does_not_reset_the_count_of_a_row():
             optimizer.step()
 
 
-def test_a_limit_of_zero_never_ends_a_training(poisoned, caplog):
+def test_a_limit_of_zero_never_ends_a_training(caplog):
     optimizer, _ = poisoned(math.nan, nonfinite_limit=0)
     with metrics.aggregate():
         for _ in range(25):
@@ -366,6 +339,6 @@ def test_a_limit_of_zero_never_ends_a_training(poisoned, caplog):
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
-def test_raise_hands_the_norm_to_the_trainer(poisoned, bad):
+def test_raise_hands_the_norm_to_the_trainer(bad):
     optimizer, _ = poisoned(bad, nonfinite="raise")
     assert not torch.isfinite(optimizer.clip_grad_norm(1.0)) and not optimizer.handles_nonfinite()

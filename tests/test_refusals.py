@@ -145,6 +145,7 @@ FILES = {
     # links of three sentences, and what does not go with them
     "gold": b"1-1 2p1 2-2\n1-1\n\n",
     "links": b"\n\n\n",
+    "one-link": b"1-1\n",
     "later": b"4 1 1\n",
     "source.tok": b"a\n",
     "a.en": b"a\n",
@@ -157,6 +158,8 @@ COMMANDS = [  # with @ for the folder
     (align.main, "x --source=@source.tok --target=@two --out=@", "--source .*source.tok"),
     (evaluate, "aer --gold=@gold --hypothesis=@links --hypothesis=@later", "later .*sentence 4"),
     (evaluate, "aer --gold=@gold --hypothesis=@links --symmetrise union", "both or neither"),
+    (evaluate, "aer --gold=@gold --hypothesis=@one-link", "link has 1 line, but .*gold has 3 sen"),
+    (evaluate, "aer --gold=@one-link --hypothesis=@links", "links has 3 lines, but .*1 sentence"),
     (export.main, "en-fr --to-checkpoint=@two", "two: is there already"),
     (living, "en-fr --out=@two", "two would be overwritten"),
     (training, "--source=@a.en --target=@b.fr --beam 0", "--beam: '0'"),
@@ -205,31 +208,32 @@ def test_empty_lines_are_sentences_without_words(barely_trained, tmp_path):
     assert translated.lines("A")[1] == [""]  # no word to point at
 
 
-def test_preprocessing_of_text_that_is_refused_can_be_given_again(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "wrong", "named", "written"),
+    [
+        ("-s en -t fr", {"valid.fr": b"a\nb\n"}, r"valid\.en has 1 line but", "dict.en.txt"),
+        # one side without a language, as for a language model
+        ("--task language_modeling --only-source", {"train": b"a\rb\n"}, "train", "dict.txt"),
+    ],
+)
+def test_preprocessing_of_text_that_is_refused_can_be_given_again(
+    options, wrong, named, written, tmp_path
+):
     """Nothing of the refused command is left that would be in the way."""
-    text = write_text(tmp_path / "text", train=5, valid=5)
-    with (text / "valid.fr").open("a") as file:
-        file.write("maison\n")
-    prefixes = f"--trainpref={text}/train --validpref={text}/valid"
-    command = "preprocess", f"-s en -t fr --destdir={tmp_path / 'data'} {prefixes}"
-    with pytest.raises(UserError, match=r"valid\.en has 5 lines but"):
-        fairseq(*command)
-    assert not (tmp_path / "data").exists()
-    write_text(text, valid=5)
-    fairseq(*command)
+    data, text = tmp_path / "data", {"train": b"a b\n", "train.en": b"a\n", "train.fr": b"b\n"}
+    text |= {"valid": b"b\n", "valid.en": b"a\n", "valid.fr": b"b\n"}
 
+    def preprocess(files):
+        for name, content in files.items():
+            (tmp_path / name).write_bytes(content)
+        prefixes = f"--trainpref={tmp_path}/train --validpref={tmp_path}/valid"
+        fairseq("preprocess", f"{options} --destdir={data} {prefixes}")
 
-def test_preprocessing_of_one_side_without_a_language(tmp_path):
-    """As for a language model; text that is refused leaves no dictionary in the way."""
-    text, data = tmp_path / "text", tmp_path / "data"
-    options = f"--task language_modeling --only-source --trainpref={text} --destdir={data}"
-    text.write_bytes(b"a\rb\n")
-    with pytest.raises(UserError, match=str(text)):
-        fairseq("preprocess", options)
+    with pytest.raises(UserError, match=named):
+        preprocess(text | wrong)
     assert not list(data.glob("dict*"))
-    text.write_bytes(b"a b\n")
-    fairseq("preprocess", options)
-    assert {"dict.txt", "train.bin", "train.idx"} <= {path.name for path in data.iterdir()}
+    preprocess(text)
+    assert (data / written).exists()
 
 
 # --- checkpoints --------------------------------------------------------------------------------
@@ -364,26 +368,30 @@ def test_the_reason_is_what_the_exception_says(said):
     assert reason(raised(REASONS[said])) == said
 
 
-def test_the_mistake_of_another_process():
-    text = (
-        "\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):"
-        '\n  File "/x/fairseq_cli/train.py", line 5, in main\n    load()\n'
-        "fairseq_rnnsearch.errors.UserError: no data folder 'x'\n"
-    )
-    assert line_of(raised(RuntimeError(text))) == "no data folder 'x'"
+FOREIGN = "it holds \x1b]0;name\x07 \x9b2J\u202e"  # a name in a refused checkpoint
+SHOWN = "it holds \ufffd]0;name\ufffd \ufffd2J\ufffd"
+IN_ANOTHER_PROCESS = (
+    "\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):"
+    '\n  File "/x/fairseq_cli/train.py", line 5, in main\n    load()\n'
+    "fairseq_rnnsearch.errors.UserError: no data folder 'x'\n"
+)
+# a mistake of the program is shown with its place
+PLACE = r" \(tests/test_refusals\.py, line \d+; RNNSEARCH_TRACEBACK=1 shows .*\)"
 
 
-def test_every_exception_is_one_line_with_its_place():
-    assert re.fullmatch(
-        r"KeyError: 'x' \(tests/test_refusals\.py, line \d+; RNNSEARCH_TRACEBACK=1 shows .*\)",
-        line_of(raised(KeyError("x"))),
-    )
-    assert line_of(raised(UserError("a\nb"))) == "a b"
-    assert line_of(raised(KeyboardInterrupt())) == "interrupted"
-    foreign = "it holds \x1b]0;name\x07 \x9b2J\u202e"  # a name in a refused checkpoint
-    for problem in (UserError(foreign), RuntimeError(foreign)):
-        shown = line_of(raised(problem))
-        assert shown.startswith("it holds \ufffd]0;name\ufffd \ufffd2J\ufffd")
+@pytest.mark.parametrize(
+    ("problem", "line"),
+    [
+        (RuntimeError(IN_ANOTHER_PROCESS), "no data folder 'x'"),
+        (KeyError("x"), f"KeyError: 'x'{PLACE}"),
+        (UserError("a\nb"), "a b"),
+        (KeyboardInterrupt(), "interrupted"),
+        (UserError(FOREIGN), re.escape(SHOWN)),
+        (RuntimeError(FOREIGN), re.escape(SHOWN) + PLACE),
+    ],
+)
+def test_every_exception_is_one_line(problem, line):
+    assert re.fullmatch(line, line_of(raised(problem)))
 
 
 def test_foreign_text_is_shown_as_text():

@@ -370,9 +370,8 @@ def test_processes_without_gpus(monkeypatch, gpus):
     assert started(monkeypatch, True, gpus, TORCHRUN) == ("torchrun", 2, "gloo")
 
 
-@pytest.mark.parametrize("gpus", [1, 2])
-def test_processes_with_gpus(monkeypatch, gpus):
+@pytest.mark.parametrize(("gpus", "how"), [(1, "alone"), (2, "spawned")])
+def test_processes_with_gpus(monkeypatch, gpus, how):
     """Two machines of one GPU each are one training too."""
-    expected = ("alone", 1, "nccl") if gpus == 1 else ("spawned", 2, "nccl")
-    assert started(monkeypatch, False, gpus) == expected
+    assert started(monkeypatch, False, gpus) == (how, gpus, "nccl")
     assert started(monkeypatch, False, gpus, TORCHRUN) == ("torchrun", 2, "nccl")

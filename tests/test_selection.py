@@ -115,7 +115,7 @@ def test_a_token_that_is_spelt_like_a_symbol_is_an_unknown_word():
 # --- selection -----------------------------------------------------------------------------------
 
 
-def test_scores_are_axelrods():
+def test_scores_are_axelrods_and_those_of_a_saved_selector(tmp_path):
     """Four slow models, their cross-entropies per word added up by hand."""
     inside = random_sentences(1, 30, "abc"), random_sentences(2, 30, "éèà")
     outside = random_sentences(3, 30, "cba"), random_sentences(4, 30, "àèé")
@@ -129,7 +129,10 @@ def test_scores_are_axelrods():
             expected -= sign * np.array([sum(each) / len(each) for each in logs])
     texts = ((text_of(i), text_of(o)) for i, o in zip(inside, outside, strict=True))
     selector = Selector(*(Contrast.estimate(*pair, 2, 2) for pair in texts))
-    assert np.allclose(selector.scores(text_of(new[0]), text_of(new[1])), expected, atol=1e-6)
+    found = selector.scores(*map(text_of, new))
+    assert np.allclose(found, expected, atol=1e-6)
+    selector.save(tmp_path)
+    assert np.array_equal(Selector.load(tmp_path).scores(*map(text_of, new)), found)
 
 
 def test_words_are_the_domain_s_that_are_frequent_enough():
@@ -138,15 +141,6 @@ def test_words_are_the_domain_s_that_are_frequent_enough():
     slow = [SlowModel(["a"], text, 2) for text in (inside, outside)]
     ours, theirs = (np.mean(model.log_probabilities("a d b")) for model in slow)
     assert contrast.differences("a d b\n") == pytest.approx([theirs - ours])
-
-
-def test_a_saved_selector_scores_the_same(tmp_path):
-    draws = ((1, "abc"), (3, "éèà"))
-    texts = [[text_of(random_sentences(n + i, 20, w)) for i in (0, 1)] for n, w in draws]
-    selector = Selector(*(Contrast.estimate(*pair, 2, 2) for pair in texts))
-    new = text_of(random_sentences(5, 8, "abcX")), text_of(random_sentences(6, 8, "éèàX"))
-    selector.save(tmp_path)
-    assert np.array_equal(Selector.load(tmp_path).scores(*new), selector.scores(*new))
 
 
 CUTS = {  # scores, words, budget: pairs that are kept
@@ -172,16 +166,12 @@ def write(folder, name, *lines, end=b"\n"):
 
 
 @pytest.mark.parametrize("lines", [1, 2, 3, 100])
-def test_blocks_hold_every_line_once(tmp_path, lines):
+def test_blocks_hold_every_line_once_and_both_sides_are_counted(tmp_path, lines):
     source = write(tmp_path, "a", b"a", b"", "b\u2028b\x85\r".encode(), end=b"")
     target = write(tmp_path, "b", b"1", b"2", b"3")
     blocks = list(read_blocks(source, target, lines))
     assert [line for first, _ in blocks for line in first] == [b"a", b"", "b\u2028b\x85\r".encode()]
     assert [line for _, second in blocks for line in second] == [b"1", b"2", b"3"]
-
-
-@pytest.mark.parametrize("lines", [1, 2, 100])
-def test_mismatched_sides_are_counted(tmp_path, lines):
-    source, target = write(tmp_path, "a", b"a", b"b"), write(tmp_path, "b", b"1", b"2", b"3")
+    write(tmp_path, "a", b"a", b"b")
     with pytest.raises(UserError, match=r"/a has 2 lines but .*/b has 3"):
         list(read_blocks(source, target, lines))

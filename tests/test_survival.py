@@ -104,19 +104,17 @@ def go_on(pad, whole, folder, logs=None):
 # --- killed -----------------------------------------------------------------------------------
 
 
-def kill_again_and_again(pad, whole, tmp_path, kills, seed):
-    """Trainings of which each process is killed at a random moment, and restarted until the end.
-
-    Returns:
-        How many kills left a half-written file.
-    """
-    draw, halves, trainings = random.Random(seed), 0, 0
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [PAPER, ADAM], ids=["paper", "adam"])
+def test_killed_fifty_times(launchpad, small_corpus, tmp_path, options):
+    """Each process is killed at a random moment, and restarted until a training has ended."""
+    whole = Whole(launchpad, small_corpus.data, tmp_path / "whole", options)
+    draw, kills = random.Random(2), 50
     while kills:
-        trainings += 1
-        folder, logs = tmp_path / str(trainings), []
+        folder, logs = tmp_path / f"with {kills} kills to come", []
         while kills:
             saved = list(folder.glob("checkpoint*.pt"))
-            run = pad.begin(*whole.command(folder, WORKERS))
+            run = launchpad.begin(*whole.command(folder, WORKERS))
             time.sleep(draw.uniform(0, 1.2 * whole.seconds))
             run.send(signal.SIGKILL)
             ended = run.finish()
@@ -126,18 +124,8 @@ def kill_again_and_again(pad, whole, tmp_path, kills, seed):
                 break
             assert ended.rc == -signal.SIGKILL, ended.tail()
             kills -= 1
-            halves += any(folder.glob(".*.unfinished"))
-        logs.append(pad.train(*whole.command(folder)).ok().out)
+        logs.append(launchpad.train(*whole.command(folder)).ok().out)
         assert_equal_runs(folder, whole, logs, killed=True)
-    print(f"{halves} files were half written; {trainings} trainings")
-    return halves
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [PAPER, ADAM], ids=["paper", "adam"])
-def test_killed_fifty_times(launchpad, small_corpus, tmp_path, options):
-    whole = Whole(launchpad, small_corpus.data, tmp_path / "whole", options)
-    kill_again_and_again(launchpad, whole, tmp_path, 50, seed=2)
 
 
 MOMENTS = {

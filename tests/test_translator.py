@@ -14,11 +14,10 @@ from commands import sides
 from in_process import generate
 from test_living import translator as random_translator
 
-from fairseq_rnnsearch import load
+from fairseq_rnnsearch import UserError, load
 from fairseq_rnnsearch.commands.align import main as align_main
 from fairseq_rnnsearch.commands.evaluate import main as evaluate
 from fairseq_rnnsearch.commands.translator import Translator
-from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.models import trained_models
 from fairseq_rnnsearch.models.find import find_model

@@ -5,7 +5,6 @@ import importlib
 import io
 import os
 import sys
-import tarfile
 
 import pytest
 from wmt14 import RECIPE, corpus, make_archives, packed, program, rows, serving, sgml
@@ -119,17 +118,6 @@ def test_either_side_of_each_archive(made, tmp_path, name):
     assert [p.name for p in tmp_path.iterdir()] == [table[name].name]
 
 
-def tar_of(*members):
-    """Return an archive of members ``(name, kind, what a link leads to, content)``."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz") as archive:
-        for name, kind, target, content in members:
-            info = tarfile.TarInfo(name)
-            info.type, info.linkname, info.size = kind, target, len(content)
-            archive.addfile(info, io.BytesIO(content))
-    return out.getvalue()
-
-
 def sides(english, french=b"c\n", compress=True):
     return packed({ENGLISH: english, FRENCH: french}, compress)
 
@@ -141,9 +129,9 @@ TEXT = os.urandom(4000).hex().encode() + b"\n"
 BROKEN = "broken or not whole"
 LINK = "europarl-v7.fr-en.en' is a link"
 HOSTILE = {
-    "a link": (tar_of((ENGLISH, tarfile.SYMTYPE, "/etc/passwd", b"")), LINK),
+    "a link": (packed({}, True, {ENGLISH: "/etc/passwd"}), LINK),
     "paths that climb": (
-        tar_of((f"../{ENGLISH}", tarfile.REGTYPE, "", b"a\n"), ("/tmp/x", b"0", "", b"")),
+        packed({f"../{ENGLISH}": b"a\n", "/tmp/x": b""}, True),
         "holds no training/europarl-v7.fr-en.en and no training",
     ),
     "one side": (packed({ENGLISH: b"a\n"}, True), f"holds no {FRENCH}$"),

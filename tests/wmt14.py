@@ -54,13 +54,18 @@ def sgml(kind: str, lines: list[str]) -> bytes:
     return (text + f"</{kind}>\n").encode()
 
 
-def packed(members: dict[str, bytes], compress: bool) -> bytes:
+def packed(members: dict[str, bytes], compress: bool, links: dict[str, str] | None = None) -> bytes:
+    """Return an archive of files by their names, and of symbolic links."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz" if compress else "w") as archive:
         for name, content in members.items():
             info = tarfile.TarInfo(name)
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
+        for name, target in (links or {}).items():
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname = tarfile.SYMTYPE, target
+            archive.addfile(info)
     return out.getvalue()
 
 
