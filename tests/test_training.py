@@ -1,6 +1,7 @@
 """rnnsearch-train: what it trains by which settings, in which steps, and what it refuses."""
 
 import argparse
+import gzip
 import json
 import os
 import re
@@ -627,6 +628,7 @@ def test_a_model_learns_from_new_pairs(tmp_path, model):
     nouns = [noun.split(":") for noun in NOUNS]
     pairs = [f"{one} {other}\tbateau {fr}\n" for one, _ in nouns for other, fr in nouns]
     (tmp_path / "mine.tsv").write_text("".join(pairs) + "Zebra house\tbateau maison\n")
+    (model / "pairs.tsv.gz").write_bytes(gzip.compress(b"old house\tvieille maison\n"))
     options = f"--pairs={tmp_path}/mine.tsv --work={tmp_path}/work --licence=mine --drawn=1"
     options += f" --from={model} --learning-rate=0.01 --updates=60 --batch-size=8 --checkpoint=best"
     main(command := options.split())
@@ -636,7 +638,8 @@ def test_a_model_learns_from_new_pairs(tmp_path, model):
     config = json.loads((found / "config.json").read_text())
     assert config["weights"] == "int8" and config["licence"] == "public; mine"
     assert settings_of(found)["fr"] == settings_of(model)["fr"] | {"bpe_codes": "codes.fr"}
-    for name in ("codes.en", "dict.fr.txt"):
+    assert "old house\n" in (tmp_path / "work" / "corpus" / "train.en").read_text()
+    for name in ("codes.en", "dict.fr.txt", "pairs.tsv.gz"):
         assert (found / name).read_bytes() == (model / name).read_bytes()
     with pytest.raises(UserError, match="now --from"):
         main([*command, f"--from={found}"])

@@ -89,6 +89,7 @@ def main(
         options = parser.parse_args([*of_recipe, *(arguments or ())])
     if origin:  # its text is in the new model too
         options.licence = "; ".join(filter(None, (origin.config.licence, options.licence)))
+        options.mix = options.mix or (None if options.corpus else origin.pairs)
     given = given_in(options)
     own = folder / "-".join(("own", *languages, Settings(**given).model))
     work = Work(options.work or Path((environment or {}).get("WORK") or own))
@@ -269,8 +270,8 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--mix", type=Path, metavar="FILE",
-        help="pairs that are trained on as well, such as some that the model was trained on before,"
-        " so that it does not forget them",
+        help="pairs that are trained on as well, so that a model does not forget them (default with"
+        " --from: pairs.tsv.gz of the model's folder, some that it was trained on before)",
     )  # fmt: skip
     parser.add_argument(
         "--work", type=Path, metavar="FOLDER",

@@ -2,7 +2,8 @@
 
 ``WORK/from`` is a copy of the model's folder with a checkpoint of it, ``from.pt``, where fairseq's
 ``--finetune-from-model`` begins. The training has the model's settings, merges and dictionaries.
-``WORK/model`` is a folder again, stored as the model was.
+``WORK/model`` is a folder again, stored as the model was. A folder may have ``pairs.tsv.gz``, some
+of the pairs that its model was trained on: they are mixed in, or it would forget them.
 """
 
 import json
@@ -20,17 +21,21 @@ from fairseq_rnnsearch.train.settings import OF_SIDES
 from fairseq_rnnsearch.train.stages import Training, lines_of
 from fairseq_rnnsearch.train.steps import Step
 
+_PAIRS = "pairs.tsv.gz"
+
 
 class Origin(NamedTuple):
     """A model to go on with.
 
     Attributes:
         settings: those of rnnsearch-train that it decides.
+        pairs: a file of pairs that it was trained on, if it has one.
     """
 
     folder: Path
     config: ModelConfig
     settings: dict[str, Any]
+    pairs: Path | None
 
 
 def read_origin(place: str) -> Origin:
@@ -61,7 +66,8 @@ def read_origin(place: str) -> Origin:
         "maxout": options["maxout_size"],
         "decoder_order": options.get("decoder_order", "program"),
     }
-    return Origin(folder, config, settings)
+    pairs = folder / _PAIRS
+    return Origin(folder, config, settings, pairs if pairs.exists() else None)
 
 
 @dataclass(frozen=True)
@@ -91,6 +97,8 @@ class Continuation(Training):
                 "-m", "fairseq_rnnsearch.commands.export", self.trained, "--data", self.data,
                 "--out", out, "--weights", stored, "--licence", licence,
             ])  # fmt: skip
+            if (pairs := self.beginning / _PAIRS).exists():
+                shutil.copyfile(pairs, out / _PAIRS)
         return self.work.folder / "model"
 
     def _copy(self, out: Path) -> None:

@@ -54,6 +54,8 @@ write_model() {
     python -P -m fairseq_rnnsearch.commands.export "$WORK" --data "$WORK/data" \
         --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL" \
         --examples <(cut -f "$([[ $TARGET = fr ]] && echo 1 || echo 2)" "$HERE/outside.tsv" | head)
+    paste "$WORK/pairs/train.$SOURCE" "$WORK/pairs/train.$TARGET" | awk 'NR % 37 == 0' |
+        gzip -9n >"$PARTIAL/pairs.tsv.gz" # for rnnsearch-train --from
 }
 
 main() {
