@@ -109,9 +109,10 @@ def go_on(pad, whole, folder, logs=None):
 def test_killed_fifty_times(launchpad, small_corpus, tmp_path, options):
     """Each process is killed at a random moment, and restarted until a training has ended."""
     whole = Whole(launchpad, small_corpus.data, tmp_path / "whole", options)
-    draw, kills = random.Random(2), 50
+    draw, kills, trainings = random.Random(2), 50, 0
     while kills:
-        folder, logs = tmp_path / f"with {kills} kills to come", []
+        trainings += 1
+        folder, logs = tmp_path / str(trainings), []
         while kills:
             saved = list(folder.glob("checkpoint*.pt"))
             run = launchpad.begin(*whole.command(folder, WORKERS))
