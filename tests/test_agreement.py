@@ -29,12 +29,6 @@ def jsonl(path, *sentences, words=("a b", "c d")):
     return path
 
 
-@pytest.fixture
-def both(tmp_path):
-    there = jsonl(tmp_path / "there.jsonl", THERE)
-    return there, jsonl(tmp_path / "back.jsonl", BACK, words=("c d", "a b"))
-
-
 JOINED = [
     # alpha * beta' = [[.12, .27], [.35, .02]]: both directions link 0-1 and 1-0
     (THERE, BACK, "product", "intersection", "1-0 0-1"),
@@ -98,9 +92,11 @@ def test_sentences_that_do_not_fit_are_named(tmp_path, of_there, of_back, words,
         read_agreed_links("mean", {"forward": there, "inverse": back})
 
 
-def test_error_rate(both, tmp_path, capsys):
+def test_error_rate(tmp_path, capsys):
     (tmp_path / "gold").write_text("1-0 0-1\n")
-    options = ("--hypothesis", both[0], "--hypothesis-inverse", both[1], "--agreement", "product")
+    there = jsonl(tmp_path / "there.jsonl", THERE)
+    back = jsonl(tmp_path / "back.jsonl", BACK, words=("c d", "a b"))
+    options = ("--hypothesis", there, "--hypothesis-inverse", back, "--agreement", "product")
     rows = run(capsys, "aer", "--gold", tmp_path / "gold", *options, "--symmetrise", "union")
     assert rows["AER"].startswith("0.00%")
     with pytest.raises(UserError, match="--agreement needs --hypothesis-inverse"):

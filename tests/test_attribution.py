@@ -101,15 +101,11 @@ def test_pieces_become_words_by_sums():
     assert merged.with_source_end("drop").attribution.tolist() == [[1], [20], [19]]
 
 
-@pytest.fixture(scope="module")
-def packaged():
-    return load("en-fr")
-
-
 SENTENCES = ["I have two dogs.", "", "Where is the station?"]
 
 
-def test_translating_and_aligning_agree(packaged):
+def test_translating_and_aligning_agree():
+    packaged = load("en-fr")
     translated = packaged.translate(SENTENCES, beam=2, attribution=True, pieces="keep")
     texts = [one.text for one in translated]
     aligned = packaged.align(SENTENCES, texts, attribution=True, pieces="keep", batch_size=1)

@@ -98,22 +98,16 @@ def test_bleu_in_validation_keeps_to_the_limit_of_length(small_corpus, tmp_path)
 # --- models of others -----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def sharp(small_corpus, tmp_path_factory):
+def test_a_model_of_ones_own_translates_and_is_not_exported(small_corpus, tmp_path):
     """The model of the manual, in a folder of its own, trained for an update."""
-    folder = tmp_path_factory.mktemp("own")
+    folder = tmp_path / "own"
     manual = (PACKAGE / "manual" / "extend.md").read_text()
     plugin, program = re.findall(r"```python\n(.*?)```", manual, re.S)
-    (folder / "mine").mkdir()
+    (folder / "mine").mkdir(parents=True)
     (folder / "mine" / "__init__.py").write_text(plugin)
     options = f"--user-dir={folder / 'mine'} --arch sharp_256 {SIZES} {PAPER} --max-update 1"
     train(small_corpus.data, folder / "checkpoints", options).ok()
     (folder / "data-bin").symlink_to(small_corpus.data)
-    return folder, program
-
-
-def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
-    folder, program = sharp
     mine, checkpoint = folder / "mine", folder / "checkpoints" / "checkpoint_last.pt"
     (tmp_path / "text").write_text("red house\n")
     translate = "fairseq_rnnsearch.commands.translate", checkpoint, tmp_path / "text"

@@ -37,45 +37,50 @@ def test_settings_of_multi30k(given):
     assert found == MULTI30K[given] and s.tokenizer == "moses"
 
 
+def with_steps(work, script):
+    """Run a script with the steps that recipes share, in a work folder."""
+    given = {"PATH": os.environ["PATH"], "WORK": str(work), "PYTHONPATH": str(ROOT)}
+    return run_process(["bash", "-c", f"source {RECIPES}/steps.sh; {script}"], env=given)
+
+
+def test_settings_of_a_work_folder_hold_from_its_first_step(tmp_path):
+    (tmp_path / ".done").mkdir()
+    for value, done, status in ((1, False, 0), (2, False, 0), (2, True, 0), (3, True, 1)):
+        if done:
+            (tmp_path / ".done" / "first").touch()
+        finished = with_steps(tmp_path, f"A={value}; remember_settings A")
+        assert finished.returncode == status, (value, finished.stderr)
+    assert "now A=3" in finished.stderr
+
+
 def test_the_end_of_a_log_writes_no_escape_sequences(tmp_path):
-    printed = r"""'printf "\e]0;title\a été\n"; exit 3'"""
-    script = f"source {RECIPES}/steps.sh; logged x bash -c {printed}"
     (tmp_path / "logs").mkdir()
-    environment = {"PATH": os.environ["PATH"], "WORK": str(tmp_path)}
-    ended = run_process(["bash", "-c", script], env=environment)
+    printed = r"""'printf "\e]0;title\a été\n"; exit 3'"""
+    ended = with_steps(tmp_path, f"logged x bash -c {printed}")
     assert ended.returncode == 1 and ended.stderr.startswith("]0;title été\n"), ended.stderr
 
 
 def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
     """Steps replace what they find under the names of their outputs."""
-
-    def begin(work):
-        steps = f"source {RECIPES}/steps.sh; check_work_folder nowhere"
-        return run_process(
-            ["bash", "-c", steps],
-            env={"PATH": os.environ["PATH"], "WORK": str(work)},
-        )
-
     (tmp_path / "mine" / "data").mkdir(parents=True)
     (tmp_path / "archived" / "archives").mkdir(parents=True)
-    refused = begin(tmp_path / "mine")
+    refused = with_steps(tmp_path / "mine", "check_work_folder nowhere")
     assert refused.returncode == 1 and "mine has other things in it (data)" in refused.stderr
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["data"]
     for name in ("new", "new", "archived"):
-        assert begin(tmp_path / name).returncode == 0
+        assert with_steps(tmp_path / name, "check_work_folder nowhere").returncode == 0
 
 
 def test_a_training_that_sigusr1_ends_is_not_done(tmp_path):
     """It ends without an error: Slurm sends it before it takes the machine away."""
     for part in (".done", "logs"):
         (tmp_path / part).mkdir()
-    script = f"source {RECIPES}/steps.sh; resume_step train train_logged t "
-    environment = {"PATH": os.environ["PATH"], "WORK": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    script = "resume_step train train_logged t "
     stopped = "echo 'Stopped by SIGUSR1 @ 7 updates; the same command goes on from here'"
-    ended = run_process(["bash", "-c", script + stopped], env=environment)
+    ended = with_steps(tmp_path, script + stopped)
     assert ended.returncode == 138 and 'step "train" is unfinished' in ended.stderr
     assert not (tmp_path / ".done/train").exists()
-    assert run_process(["bash", "-c", script + "seq 9"], env=environment).returncode == 0
+    assert with_steps(tmp_path, script + "seq 9").returncode == 0
     assert (tmp_path / ".done/train").exists()
 
 

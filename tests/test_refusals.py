@@ -327,17 +327,6 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
     assert "s: done before" in after.stderr and after.returncode == 0
 
 
-def test_settings_of_a_work_folder_hold_from_its_first_step(tmp_path):
-    (tmp_path / ".done").mkdir()
-    steps = f". {ROOT / 'recipes' / 'steps.sh'}; WORK={tmp_path}; "
-    for value, done, status in ((1, False, 0), (2, False, 0), (2, True, 0), (3, True, 1)):
-        if done:
-            (tmp_path / ".done" / "first").touch()
-        finished = run_process(["bash", "-c", f"{steps} A={value}; remember_settings A"])
-        assert finished.returncode == status, (value, finished.stderr)
-    assert "now A=3" in finished.stderr
-
-
 # --- what an exception says -----------------------------------------------------------------------
 
 

@@ -320,10 +320,6 @@ def probabilities_of(model, source, words):
     return model.get_normalized_probs(output, log_probs=False)[0, range(len(words)), words]
 
 
-def forced_cost(model, source, words):
-    return -probabilities_of(model, source, words).log().sum().item()
-
-
 @either_blocks
 def test_sentences_of_the_papers_recipe_do_not_mix():
     """30,000 words, beam 12, 40 sentences: as many as fit at once, each as if it were alone."""
@@ -350,7 +346,8 @@ def test_a_forced_prefix_does_not_narrow_the_beam():
         assert len(found) == 4
         for words, cost in found:
             assert words[: len(forced)] == forced
-            assert cost == pytest.approx(forced_cost(model, source, words), rel=1e-12)
+            expected = -probabilities_of(model, source, words).log().sum().item()
+            assert cost == pytest.approx(expected, rel=1e-12)
 
 
 def test_a_forced_prefix_is_kept_in_further_attempts(attempts):

@@ -4,7 +4,6 @@ import hashlib
 import itertools
 import sys
 
-import pytest
 from commands import ROOT, run_process
 
 sys.path.insert(0, str(ROOT / "recipes" / "quickstart"))
@@ -15,15 +14,10 @@ FEW = {"train": 60, "valid": 10, "test": 10}
 OF_SEED_4 = "35a4e8b31a7bb5a1c13505a8c9e126d1d7a455f152f59012d221102098549627"  # and so many
 
 
-@pytest.fixture(scope="module")
-def drawn():
+def test_one_english_has_one_french():
     corpus = toy_corpus.split_corpus(train=6_000, valid=100, test=100, seed=3)
-    return list(itertools.chain(*corpus.values()))
-
-
-def test_one_english_has_one_french(drawn):
     french = {}
-    for pair in drawn:
+    for pair in itertools.chain(*corpus.values()):
         assert french.setdefault(*pair) == pair.french, pair
 
 
