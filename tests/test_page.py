@@ -164,6 +164,13 @@ def as_greys(weights):
     return grey(np.rint(weights * 50000) / 50000).astype(int)
 
 
+def hard(one, threshold=0.0):
+    expected = np.zeros(one.weights.shape, dtype=int)
+    for source, target in one.links():
+        expected[target, source] = 255 * (one.weights[target, source] >= threshold)
+    return expected
+
+
 def drawn(path, *looks):
     """What the script of a page draws in Node, by look."""
     if not NODE:
@@ -187,10 +194,7 @@ def test_weights_links_and_greys_are_those_of_python(tmp_path):
         assert np.array_equal(greys(soft["svg"], weights.shape), as_greys(weights))
         above = np.where(np.rint(weights * 50000) >= 15000, weights, 0)  # 0.3 itself is shown
         assert np.array_equal(greys(hidden["svg"], weights.shape), as_greys(above))
-        hard = np.zeros(weights.shape, dtype=int)
-        for source, target in links:
-            hard[target, source] = 255 * (weights[target, source] >= 0.6)
-        assert np.array_equal(greys(linked["svg"], weights.shape), hard)
+        assert np.array_equal(greys(linked["svg"], weights.shape), hard(one, 0.6))
         light = greys(inverted["svg"], weights.shape)
         light[as_greys(weights) == 0] = 255  # as the ground
         assert np.array_equal(light, 255 - as_greys(weights))

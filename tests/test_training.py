@@ -623,6 +623,7 @@ def model(tmp_path, learned):
     return tmp_path / "model"
 
 
+@pytest.mark.slow
 def test_a_model_learns_from_new_pairs(tmp_path, model):
     """Every noun is "boat" now; of "Zebra" the model knows no character."""
     nouns = [noun.split(":") for noun in NOUNS]

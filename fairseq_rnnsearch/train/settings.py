@@ -250,7 +250,7 @@ def for_corpus(given: Mapping[str, Any], pairs: int) -> Settings:
 
 # Epochs and rate are for some thousands of pairs; the best checkpoint by validation is taken.
 _CONTINUED = {"learning_rate": 0.001, "warmup": 50, "batch_size": 40, "longest": 200}
-_CONTINUED |= {"dropout": 0.2, "patience": 4}
+_CONTINUED |= {"dropout": 0.2, "patience": 4, "checkpoint": "average", "average": 3}
 _CONTINUED_EPOCHS, _CONTINUED_UPDATES = 6, 200  # as many updates at least
 
 

@@ -275,7 +275,8 @@ class Training:
     def _average(self, out: Path) -> None:
         folder = self.work.folder / "checkpoints"
         best = sorted(folder.glob("checkpoint.best_*.pt")) or [folder / "checkpoint_best.pt"]
-        self.work.run("average", ["-c", _AVERAGE, out, *best])
+        start = [self.beginning / "from.pt"] if self.beginning else []  # see from_model.py
+        self.work.run("average", ["-c", _AVERAGE, out, *start, *best])
 
     # --- translation ------------------------------------------------------------------------------
 
@@ -307,8 +308,7 @@ class Training:
         Raises:
             UserError: some are missing.
         """
-        from fairseq_rnnsearch.text.plain_text import PlainText
-        from fairseq_rnnsearch.text.reversible import with_case
+        from fairseq_rnnsearch.text import plain_text, reversible
 
         target = self.languages[1]
         reference = self.work.folder / "tokens" / f"{self.settings.evaluate}.{target}"
@@ -317,9 +317,9 @@ class Training:
                 f"{out} has {pluralize(len(tokens), 'translation')} of"
                 f" {pluralize(expected, 'sentence')}"
             )
-        rules = PlainText(target, self._tokenizer(target))
+        rules = plain_text.PlainText(target, self._tokenizer(target))
         text = (rules.text(line.split()) for line in tokens)
-        for name, lines in (("tokens", map(with_case, tokens)), ("text", text)):
+        for name, lines in (("tokens", map(reversible.with_case, tokens)), ("text", text)):
             content = "".join(f"{line}\n" for line in lines)
             (out / f"{name}.{target}").write_text(content, encoding="utf-8", newline="\n")
 
@@ -344,10 +344,8 @@ class Training:
             print("lower-cased, tokenised:")
             tokens = self.work.folder / "tokens" / f"{s.evaluate}.{target}"
             self._score("tokens", tokens, "--tokenize", "none", "--lowercase", "--force")
-        if s.lowercase:
-            print("detokenised, against a cased reference:")
-        else:
-            print("cased, detokenised:")
+        cased = "detokenised, against a cased reference:", "cased, detokenised:"
+        print(cased[not s.lowercase])
         metrics = ("bleu", "chrf", "--tokenize", s.bleu_tokenizer) if has_bleu else ("chrf",)
         scores = self._score("text", corpus[1], "--metrics", *metrics)
         if not s.ensemble:

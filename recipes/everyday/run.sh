@@ -56,6 +56,7 @@ write_model() {
         --examples <(cut -f "$([[ $TARGET = fr ]] && echo 1 || echo 2)" "$HERE/outside.tsv" | head)
     paste "$WORK/pairs/train.$SOURCE" "$WORK/pairs/train.$TARGET" | awk 'NR % 37 == 0' |
         gzip -9n >"$PARTIAL/pairs.tsv.gz" # for rnnsearch-train --from
+    (cd "$PARTIAL" && sha256sum pairs.tsv.gz >>SHA256SUMS)
 }
 
 main() {
