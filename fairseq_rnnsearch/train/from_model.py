@@ -2,8 +2,9 @@
 
 ``WORK/from`` is a copy of the model's folder with a checkpoint of it, ``from.pt``, where fairseq's
 ``--finetune-from-model`` begins. The training has the model's settings, merges and dictionaries.
-With ``--checkpoint average``, the default here, from.pt is one of those whose mean translates, so
-that it forgets less (Wortsman et al., 2022, "Robust fine-tuning of zero-shot models").
+With ``--average-start 1``, the default here, from.pt is one of the checkpoints whose mean
+translates, so that it forgets less (Wortsman et al., 2022, "Robust fine-tuning of zero-shot
+models").
 ``WORK/model`` is a folder again, stored as the model was. A folder may have ``pairs.tsv.gz``, some
 of the pairs that its model was trained on: they are mixed in, or it would forget them.
 """

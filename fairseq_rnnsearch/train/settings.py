@@ -102,6 +102,7 @@ class Settings:
     patience: int = _whole(-1, "epochs without improvement that end it; -1: never", least=-1)
     valid_bleu: bool = _switch(False, "BLEU of greedy translations, not the cost, is what improves")
     average: int = _whole(5, "number of best checkpoints to keep")
+    average_start: bool = _switch(False, "their mean has the model of --from as well")
     seed: int = _whole(1, "seed of all that is random", least=0)
     train_options: str = _setting("", "further options of fairseq-train, separated by spaces")
     # translation
@@ -250,7 +251,8 @@ def for_corpus(given: Mapping[str, Any], pairs: int) -> Settings:
 
 # Epochs and rate are for some thousands of pairs; the best checkpoint by validation is taken.
 _CONTINUED = {"learning_rate": 0.001, "warmup": 50, "batch_size": 40, "longest": 200}
-_CONTINUED |= {"dropout": 0.2, "patience": 4, "checkpoint": "average", "average": 3}
+_CONTINUED |= {"dropout": 0.2, "patience": 4}
+_CONTINUED |= {"checkpoint": "average", "average": 3, "average_start": True}
 _CONTINUED_EPOCHS, _CONTINUED_UPDATES = 6, 200  # as many updates at least
 
 

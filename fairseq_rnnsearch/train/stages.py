@@ -275,7 +275,8 @@ class Training:
     def _average(self, out: Path) -> None:
         folder = self.work.folder / "checkpoints"
         best = sorted(folder.glob("checkpoint.best_*.pt")) or [folder / "checkpoint_best.pt"]
-        start = [self.beginning / "from.pt"] if self.beginning else []  # see from_model.py
+        has_start = self.beginning and self.settings.average_start
+        start = [self.beginning / "from.pt"] if has_start else []
         self.work.run("average", ["-c", _AVERAGE, out, *start, *best])
 
     # --- translation ------------------------------------------------------------------------------

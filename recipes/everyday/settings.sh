@@ -6,6 +6,6 @@ set -a
 : "${BPE_DROPOUT:=0.1}" "${BPE_DROPOUT_EPOCHS:=18}" "${BPE_COPIES:=9}"
 : "${INITIALIZATION:=uniform}" "${DROPOUT:=0.2}" "${RDROP:=2}"
 : "${LEARNING_RATE:=0.003}" "${WARMUP:=500}" "${BATCH_SIZE:=160}" "${UPDATES:=27000}"
-: "${CHECKPOINT:=average}" "${BEAM:=5}" "${EVALUATE:=test}"
+: "${CHECKPOINT:=average}" "${AVERAGE:=5}" "${AVERAGE_START:=0}" "${BEAM:=5}" "${EVALUATE:=test}"
 : "${TRAIN_OPTIONS:=--compute-dtype bfloat16}"
 set +a
