@@ -345,8 +345,7 @@ class Training:
             print("lower-cased, tokenised:")
             tokens = self.work.folder / "tokens" / f"{s.evaluate}.{target}"
             self._score("tokens", tokens, "--tokenize", "none", "--lowercase", "--force")
-        cased = "detokenised, against a cased reference:", "cased, detokenised:"
-        print(cased[not s.lowercase])
+        print("detokenised, against a cased reference:" if s.lowercase else "cased, detokenised:")
         metrics = ("bleu", "chrf", "--tokenize", s.bleu_tokenizer) if has_bleu else ("chrf",)
         scores = self._score("text", corpus[1], "--metrics", *metrics)
         if not s.ensemble:

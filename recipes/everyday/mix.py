@@ -15,7 +15,6 @@ on everyday sentences alone.
 """
 
 import argparse
-import gzip
 import random
 import re
 import sys
@@ -27,6 +26,7 @@ from fairseq_rnnsearch.command_line import program
 
 sys.path += [str(folder) for folder in Path(__file__).resolve().parents[:2]]
 from corpus import Sentences, write
+from laws.split import read_documents
 from text_files import LANGUAGES, Pair, read_lines, read_pairs
 
 LONGEST = 30  # words of a law, by spaces
@@ -51,13 +51,8 @@ def translated(base: Path, nbest: Path) -> Iterator[Pair]:
             yield (sentence, text) if language == LANGUAGES[0] else (text, sentence)
 
 
-def short_laws(path: Path) -> Iterator[Pair]:
-    """Yield pairs of a file with a document, English and French in each line."""
-    with gzip.open(path, "rt", encoding="utf-8", newline="\n") as lines:
-        for line in lines:
-            _, *pair = line.rstrip("\n").split("\t")
-            if 3 <= max(len(side.split()) for side in pair) <= LONGEST:
-                yield pair[0], pair[1]
+def is_short(pair: Pair) -> bool:
+    return 3 <= max(len(side.split()) for side in pair) <= LONGEST
 
 
 @program
@@ -81,7 +76,8 @@ def main() -> None:
     lower = [list(pair) for pair in share(drawn, pairs, LOWER_CASE)]
     for pair in lower:
         pair[source] = pair[source].lower()
-    laws = list(dict.fromkeys(short_laws(options.laws))) if options.laws else []
+    documents = read_documents(options.laws).values() if options.laws else ()
+    laws = list(dict.fromkeys(filter(is_short, chain.from_iterable(documents))))
     laws = drawn.sample(laws, min(options.short_laws, len(laws)))
     new = chain(laws, *(translated(options.base, file) for file in options.translated))
     known = dict.fromkeys(pairs)
