@@ -344,7 +344,7 @@ def test_links_of_the_words_of_a_file_are_printed(tmp_path, capsys):
     assert printed[4] == [f"{i}-{j}" for j in range(5) for i in range(4)]
     links, scores = zip(*(link.split(":") for link in printed[5]), strict=True)
     assert {*links} <= {*printed[1]} and all(0.25 < float(score) <= 1 for score in scores)
-    assert (printed[6][0], printed[6][-1]) == ("2:4-0:4", "15:21-26:27")
+    assert (printed[6][0], printed[6][-1]) == ("2:4-0:4", "21:22-26:27")
 
 
 def test_chosen_sentences_keep_their_numbers_also_over_chunks(

@@ -249,19 +249,19 @@ def segmenter(
     # subword-nmt would split a word again as dropout did before, also without dropout
     merges = _merges.__wrapped__ if dropout else _merges
     segment = partial(merges(path.read_bytes().decode("utf-8")).segment_tokens, dropout=dropout)
-    if not case_and_digits:
-        return segment
+    return partial(_segment_parts, segment) if case_and_digits else segment
 
-    def segment_parts(tokens: Sequence[str]) -> list[str]:
-        pieces: list[str] = []
-        for token in tokens:
-            for part in reversible.parts(token):
-                pieces += [part] if reversible.ESCAPE in part else segment([part])
-                pieces[-1] += "@@"
-            pieces[-1] = pieces[-1].removesuffix("@@")
-        return pieces
 
-    return segment_parts
+def _segment_parts(
+    segment: Callable[[Sequence[str]], list[str]], tokens: Sequence[str]
+) -> list[str]:
+    pieces: list[str] = []
+    for token in tokens:
+        for part in reversible.parts(token):
+            pieces += [part] if reversible.ESCAPE in part else segment([part])
+            pieces[-1] += "@@"
+        pieces[-1] = pieces[-1].removesuffix("@@")
+    return pieces
 
 
 @lru_cache(maxsize=1)
