@@ -52,13 +52,13 @@ function unescaper(table) {
 function doubtOf(source, text, [before, after], isKnown, bits, [shortest, leastBits], rules) {
   const repeated = new RegExp(rules.repeated, "su");
   const repeats = (one) => repeated.test(` ${words(one.toLowerCase()).join(" ")} `);
-  const numbers = (one) => one.match(/[0-9]+/g) ?? [];
-  const digits = text.replace(/([0-9])[ ,.'’\u00a0\u202f](?=[0-9])/g, "$1");
+  const digits = (one) => one.replace(/([0-9])[ ,.'’\u00a0\u202f](?=[0-9])/g, "$1");
+  const numbers = digits(source).match(/[0-9]+/g) ?? [];
   const found = [
     !isKnown,
     after < (before >= rules.enough ? shortest * before : Math.min(before, 1)),
     repeats(text) && !repeats(source),
-    numbers(source).some((number) => !digits.includes(number)),
+    numbers.some((number) => !digits(text).includes(number)),
     bits < leastBits && before > 0,
   ];
   return rules.reasons[found.indexOf(true)] ?? null;
