@@ -102,7 +102,7 @@ def error_rates(finished):
     rates, split = {}, None
     for line in finished.stdout.splitlines():
         if line.startswith("against"):
-            split = "gold" if "people" in line else "valid"
+            split = "gold" if "human" in line else "valid"
         elif found := re.match(r"(.+?)  +precision .* AER ([0-9.]+)%", line):
             rates[split, found[1]] = float(found[2])
     return rates
