@@ -63,13 +63,13 @@ def doubt_of(
         is_known: whether the model knows all words of the source.
         bits: log2 p of a token, the mean over the translation and its end symbol.
     """
-    before, after = (re.sub(_WITHIN_NUMBERS, r"\1", one) for one in (source, text))
+    joined_source, joined_text = (re.sub(_WITHIN_NUMBERS, r"\1", one) for one in (source, text))
     least = limits.shortest * tokens[0] if tokens[0] >= ENOUGH else min(tokens[0], 1)
     found = (
         not is_known,
         tokens[1] < least,
         _repeats(text) and not _repeats(source),
-        any(number not in after for number in re.findall("[0-9]+", before)),
+        any(number not in joined_text for number in re.findall("[0-9]+", joined_source)),
         bits < limits.least_bits and tokens[0] > 0,
     )
     return REASONS[found.index(True)] if any(found) else None

@@ -52,13 +52,13 @@ function unescaper(table) {
 function doubtOf(source, text, [before, after], isKnown, bits, [shortest, leastBits], rules) {
   const repeated = new RegExp(rules.repeated, "su");
   const repeats = (one) => repeated.test(` ${words(one.toLowerCase()).join(" ")} `);
-  const digits = (one) => one.replace(/([0-9])[ ,.'’\u00a0\u202f](?=[0-9])/g, "$1");
-  const numbers = digits(source).match(/[0-9]+/g) ?? [];
+  const withinNumbers = /([0-9])[ ,.'’\u00a0\u202f](?=[0-9])/g;
+  const [joinedSource, joinedText] = [source, text].map((one) => one.replace(withinNumbers, "$1"));
   const found = [
     !isKnown,
     after < (before >= rules.enough ? shortest * before : Math.min(before, 1)),
     repeats(text) && !repeats(source),
-    numbers.some((number) => !digits(text).includes(number)),
+    (joinedSource.match(/[0-9]+/g) ?? []).some((number) => !joinedText.includes(number)),
     bits < leastBits && before > 0,
   ];
   return rules.reasons[found.indexOf(true)] ?? null;
