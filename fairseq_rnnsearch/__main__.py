@@ -2,9 +2,6 @@
 
 ``python -m fairseq_rnnsearch versions`` prints the path to give to ``--user-dir``, and the versions
 in use; ``rnnsearch-path`` the path alone: ``fairseq-train --user-dir "$(rnnsearch-path)" ...``.
-``python -m fairseq_rnnsearch options`` lists all options that the plugin adds, with their defaults.
-``python -m fairseq_rnnsearch checkpoint`` lists what the package adds to a checkpoint of fairseq's.
-``python -m fairseq_rnnsearch patches`` prints what is replaced while fairseq's commands run.
 """
 
 import platform
@@ -22,37 +19,23 @@ rnnsearch-living en-fr --out living.html           a page that translates, in an
 rnnsearch-align, -evaluate, -check mymodel.py      align text, judge alignments, judge your own code
 rnnsearch-train --source a.en --target a.fr        a model of your own sentences (rnnsearch-export)
 fairseq-train --user-dir "$(rnnsearch-path)" ...   train with any options (rnnsearch-tokenize)
-python -m fairseq_rnnsearch options|versions       its options; manual: $(rnnsearch-path)/manual"""
+$(rnnsearch-path)/manual                           how; reference.md there has all options"""
 
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the commands, the path and versions, or a list."""
+    """Print the commands, or the path and versions."""
     parser = parser_of("python -m fairseq_rnnsearch", __doc__)
     parser.add_argument(
         "what",
         nargs="?",
         metavar="COMMAND",
-        choices=("overview", "versions", "options", "checkpoint", "patches"),
+        choices=("overview", "versions"),
         default="overview",
     )
-    chosen = parser.parse_args(arguments)
-    if chosen.what == "overview":
+    if parser.parse_args(arguments).what == "overview":
         print(OVERVIEW)
-    elif chosen.what == "versions":
-        _print_versions()
-    else:  # these import fairseq, which makes torch warn
-        from fairseq_rnnsearch.commands.command_options import show_warnings
-
-        show_warnings()
-        from fairseq_rnnsearch.plugin import option_list
-        from fairseq_rnnsearch.runs import checkpoint, patches
-
-        lists = {"options": option_list, "checkpoint": checkpoint, "patches": patches}
-        print(lists[chosen.what].table())
-
-
-def _print_versions() -> None:
+        return
     print(f"--user-dir {Path(fairseq_rnnsearch.__file__).parent}")
     print(f"fairseq-rnnsearch {fairseq_rnnsearch.__version__}")
     print(f"Python {platform.python_version()}")

@@ -14,7 +14,6 @@ extra_state            the rest of a training: meters, the best validation, hour
 ``checkpoint_file`` reads and writes the file as such.
 """
 
-import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -146,18 +145,6 @@ class OwnFields:
             for one in fields(self)
             if (value := getattr(self, one.name)) is not None and part in ("", one.metadata["part"])
         }
-
-
-def table() -> str:
-    """Return the fields as the manual's table."""
-    rows = ["| field | in | type | since | why |", "|---|---|---|---|---|"]
-    for one in fields(OwnFields):
-        kind = inspect.formatannotation(one.type).removesuffix(" | None")
-        about = one.metadata
-        rows.append(
-            f"| `{one.name}` | `{about['part']}` | `{kind}` | {about['since']} | {about['why']} |"
-        )
-    return "\n".join(rows)
 
 
 # --- reading -------------------------------------------------------------------------------------

@@ -1,10 +1,10 @@
 """What this package replaces in fairseq, torch and Python while fairseq's commands run.
 
-``PATCHES`` is the whole list, and ``python -m fairseq_rnnsearch patches`` prints it. Importing the
-package replaces nothing. `patch_fairseq` applies the list once in a process. The task, the model,
-the criterion and the optimizer call it in the method that a command calls first: ``add_args``, when
-fairseq scans ``tasks/`` of the ``--user-dir``; with a ``--user-dir`` of one's own without that
-folder, ``load_dictionary``, ``build_dictionary``, ``setup_task`` or ``build_model``.
+``PATCHES`` is the whole list. Importing the package replaces nothing. `patch_fairseq` applies the
+list once in a process. The task, the model, the criterion and the optimizer call it in the method
+that a command calls first: ``add_args``, when fairseq scans ``tasks/`` of the ``--user-dir``; with
+a ``--user-dir`` of one's own without that folder, ``load_dictionary``, ``build_dictionary``,
+``setup_task`` or ``build_model``.
 `reading_as_data` applies the part that ``load`` needs for as long as it reads a checkpoint.
 """
 
@@ -57,12 +57,6 @@ class Patch:
     name: str
     replacement: Callable[[Any], Any]
     without: str
-
-    @property
-    def place(self) -> str:
-        """Its qualified name, for people."""
-        owner = self.owner if isinstance(self.owner, str) else self.owner.__name__
-        return f"{owner}.{self.name}"
 
 
 def _around(function: Callable) -> Callable[[Callable], Callable]:
@@ -258,11 +252,3 @@ def _quieten() -> None:
     logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
     # it prints all gradients, and says no more than our message
     logging.getLogger("fairseq.nan_detector").setLevel(logging.WARNING)
-
-
-def table() -> str:
-    """Return the list of replacements as text to read."""
-    lines = [f"{len(PATCHES)} attributes are replaced while fairseq's commands run:", ""]
-    for patch in PATCHES:
-        lines += [patch.place, f"    without it: {patch.without}"]
-    return "\n".join(lines)
