@@ -5,7 +5,7 @@ import json
 import pytest
 from test_aer import run
 
-from fairseq_rnnsearch.align.agreement import read_agreed_links
+from fairseq_rnnsearch.align.symmetrisation import read_agreed_links
 from fairseq_rnnsearch.commands.evaluate import main
 from fairseq_rnnsearch.errors import UserError
 

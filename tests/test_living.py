@@ -32,8 +32,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import decoder_steps, reference
 from fairseq_rnnsearch.living import living_page
 from fairseq_rnnsearch.living.__main__ import main
-from fairseq_rnnsearch.living.living_page import write_living_page
-from fairseq_rnnsearch.living.text_rules import text_rules
+from fairseq_rnnsearch.living.living_page import text_rules, write_living_page
 from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.generators import StepwiseGenerator

@@ -1,4 +1,4 @@
 """Score and join word links: ``rnnsearch-evaluate aer`` and ``symmetrise``.
 
-`alignment_error_rate`, `agreement` and `symmetrisation` work on `links`.
+`alignment_error_rate` and `symmetrisation` work on `links`.
 """

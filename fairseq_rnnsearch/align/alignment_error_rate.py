@@ -21,7 +21,6 @@ from typing import NamedTuple
 import numpy as np
 
 from fairseq_rnnsearch.align import links
-from fairseq_rnnsearch.align.agreement import add_agreement, read_agreed_links
 from fairseq_rnnsearch.align.links import (
     Link,
     SentenceLinks,
@@ -29,7 +28,12 @@ from fairseq_rnnsearch.align.links import (
     add_reading,
     read_link_files,
 )
-from fairseq_rnnsearch.align.symmetrisation import METHODS, join_files
+from fairseq_rnnsearch.align.symmetrisation import (
+    METHODS,
+    add_agreement,
+    join_files,
+    read_agreed_links,
+)
 from fairseq_rnnsearch.errors import UsageError
 
 

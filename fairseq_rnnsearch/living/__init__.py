@@ -2,10 +2,10 @@
 
     rnnsearch-living checkpoint_best.pt --data data-bin --out living.html
 
-``living_page`` puts the file together, from the parameters (``stored_weights``), the rules that
-turn text into tokens (``text_rules``) and the scripts beside this module. With ``--training`` the
-models are those of one training (``models.find``), and a slider chooses one. The scripts
-run in a worker that the page makes from its own text, and in Node:
+``living_page`` puts the file together, from the parameters, the rules that turn text into tokens,
+and the scripts beside this module. With ``--training`` the models are those of one training
+(``models.find``), and a slider chooses one. The scripts run in a worker that the page makes from
+its own text, and in Node:
 
     matrix_product.js   W x for several vectors at once; its inner loop is matrix_product.wat
     weights.js          parameters as the page stores them

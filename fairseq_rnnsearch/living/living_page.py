@@ -1,20 +1,26 @@
 """Assemble the page: models, words, text rules, scripts and styles, in one file."""
 
 import base64
+import functools
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterable, Sequence
 from html import entities, unescape
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from fairseq_rnnsearch.commands.doubt import ENOUGH, REASONS, REPEATED
 from fairseq_rnnsearch.commands.translator import Translator
+from fairseq_rnnsearch.engine.parameters import Parameters
+from fairseq_rnnsearch.engine.shapes import SCALE
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.page import render_page
 from fairseq_rnnsearch.files import replacing
-from fairseq_rnnsearch.living.stored_weights import stored_model
-from fairseq_rnnsearch.living.text_rules import text_rules
+from fairseq_rnnsearch.models.folder import quantised
 from fairseq_rnnsearch.text.coverage import language_name
+from fairseq_rnnsearch.text.plain_text import PlainText
 from fairseq_rnnsearch.text.reversible import shown
 
 _HERE = Path(__file__).parent
@@ -96,6 +102,36 @@ def _engine() -> str:
     return f'{scripts}const MATRIX_PRODUCT = "{kernels}";\n'
 
 
+def _known_words(model: Translator) -> list[str]:
+    """Return the source words of a toy model, sorted; none where it has pieces, or too many."""
+    text, dictionary = model.source_text, model.source_dictionary
+    words = dictionary.symbols[dictionary.nspecial :]
+    if text.bpe_codes or text.tokenizer == "character" or len(words) > _LISTED:
+        return []
+    return sorted({shown(word) for word in words}, key=lambda word: (word.casefold(), word))
+
+
+def _kinds(options: Sequence[dict[str, str]]) -> list[str]:
+    """Return the models' names in the paper."""
+    return ["RNNencdec" if one["alignment"] == "none" else "RNNsearch" for one in options]
+
+
+def _names(options: Sequence[dict[str, str]]) -> list[str]:
+    """Return the models' names in the paper, numbered where they are the same."""
+    names = _kinds(options)
+    if len(names) == len(set(names)):
+        return names
+    return [f"{name} {number}" for number, name in enumerate(names, start=1)]
+
+
+def _read(name: str) -> str:
+    """Return the text of one of the page's parts beside this module."""
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+# --- what the engine reads ------------------------------------------------------------------------
+
+
 def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
     """Return the engine's data: parameters, dictionaries and text rules."""
     first, *others = models
@@ -133,35 +169,92 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         | {f"#{code}": unescape(f"&#{code};") for code in range(160)},  # HTML means others by some
         "doubt": {"reasons": REASONS, "enough": ENOUGH, "repeated": REPEATED},
         "models": [
-            stored_model(own, weights)
+            _stored_model(own, weights)
             | {"limit": [*translator.length_limit], "doubt": [*translator.doubt_limits]}
             for translator, (own,) in zip(models, parameters, strict=True)
         ],
     }
 
 
-def _known_words(model: Translator) -> list[str]:
-    """Return the source words of a toy model, sorted; none where it has pieces, or too many."""
-    text, dictionary = model.source_text, model.source_dictionary
-    words = dictionary.symbols[dictionary.nspecial :]
-    if text.bpe_codes or text.tokenizer == "character" or len(words) > _LISTED:
-        return []
-    return sorted({shown(word) for word in words}, key=lambda word: (word.casefold(), word))
+def _stored_model(parameters: Parameters, weights: str) -> dict[str, Any]:
+    """Return a model's options and parameters, for JSON.
+
+    A matrix is rounded to 8 bits with one scale for each of its rows, the largest absolute value
+    over 127; a vector stays float32, and so does everything with ``weights="float32"``.
+
+    Args:
+        weights: one of ``checks.PAGE_WEIGHTS``.
+    """
+    alignment = "additive" if parameters.has_alignment else "none"
+    return {
+        "options": {"order": parameters.order, "alignment": alignment},
+        "tensors": {
+            name: _stored_values(parameters[name].astype(np.float32), weights)
+            for name in parameters.arrays
+            if not name.endswith(SCALE)
+        },
+    }
 
 
-def _kinds(options: Sequence[dict[str, str]]) -> list[str]:
-    """Return the models' names in the paper."""
-    return ["RNNencdec" if one["alignment"] == "none" else "RNNsearch" for one in options]
+def _stored_values(values: np.ndarray, weights: str) -> dict[str, Any]:
+    if values.ndim < 2 or weights == "float32":
+        return {"shape": values.shape, "values": _base64(values.astype("<f4")), "scales": None}
+    steps, scales = quantised(values)
+    return {
+        "shape": values.shape, "values": _base64(steps), "scales": _base64(scales.astype("<f4")),
+    }  # fmt: skip
 
 
-def _names(options: Sequence[dict[str, str]]) -> list[str]:
-    """Return the models' names in the paper, numbered where they are the same."""
-    names = _kinds(options)
-    if len(names) == len(set(names)):
-        return names
-    return [f"{name} {number}" for number, name in enumerate(names, start=1)]
+def _base64(values: np.ndarray) -> str:
+    return base64.b64encode(values.tobytes()).decode()
 
 
-def _read(name: str) -> str:
-    """Return the text of one of the page's parts beside this module."""
-    return (_HERE / name).read_text(encoding="utf-8")
+def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rules of each language, as in ``text.plain_text``, and the merges they number.
+
+    Raises:
+        UserError: the page has not the rules of a tokeniser.
+    """
+    merges: list[str] = []
+    all_rules = []
+    for text in texts:
+        if text.tokenizer == "moses":
+            raise UserError(
+                "the page cannot split text by Moses' rules, as this model's was; train one with "
+                "--tokenizer reversible"
+            )
+        rules = {
+            "language": text.language,
+            "tokenizer": text.tokenizer,
+            "lowercase": text.lowercase,
+            "merges": None,
+            "hasPieces": text.has_pieces,
+            "caseAndDigits": text.case_and_digits,
+        }
+        if text.bpe_codes:
+            codes = text.bpe_codes.read_text(encoding="utf-8").rstrip("\n")
+            if codes not in merges:  # languages may share them
+                merges.append(codes)
+            rules["merges"] = merges.index(codes)
+        if text.tokenizer == "words":
+            rules["classes"] = {"word": _word_characters()}
+        all_rules.append(rules)
+    return all_rules, merges
+
+
+@functools.cache
+def _word_characters() -> str:
+    r"""Return the characters that match Python's \w."""
+    everything = map(chr, range(sys.maxunicode + 1))
+    return ranges(c for c in everything if c.isalnum() or c == "_")
+
+
+def ranges(characters: Iterable[str]) -> str:
+    r"""Return characters as ranges inside a class of a regular expression, ``\u{61}-\u{7a}``."""
+    runs: list[list[int]] = []
+    for code in sorted({ord(character) for character in characters}):
+        if runs and runs[-1][1] == code - 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return "".join(f"\\u{{{first:x}}}-\\u{{{last:x}}}" for first, last in runs)
