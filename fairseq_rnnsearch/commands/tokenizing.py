@@ -203,8 +203,6 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_intermixed_args(arguments)
     if bool(options.files) != bool(options.out) or bool(options.files) == bool(options.language):
         parser.error("give files with --out FOLDER, or --language and standard input")
-    if options.merges and not options.files:
-        parser.error("--merges needs files")
     _check_files(options)
     return options
 
