@@ -13,8 +13,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 for argument; do # before the environment is made
     case ${argument%%=*} in
         -h | --help) show_help && exit ;;
-        --sizes | --rounds | --candidates | --passes) ;;
-        --threads | --cpu-time | --json) ;;
+        --sizes | --rounds | --candidates | --passes | --threads | --cpu-time | --json) ;;
         -*) die "unknown option $argument (--help shows the options)" ;;
     esac
 done

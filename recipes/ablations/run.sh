@@ -62,10 +62,8 @@ check_ablations() {
     done
     one_of CORPUS multi30k long
     [[ $CORPUS = multi30k || -n $LONG_DIR ]] || die "CORPUS=long needs LONG_DIR"
-    if [[ -z $ARMS ]]; then
-        ARMS=${ALL_ARMS[*]}
-        [[ $CORPUS = multi30k ]] || ARMS=${MAIN_ARMS[*]}
-    fi
+    [[ $CORPUS = multi30k ]] || : "${ARMS:=${MAIN_ARMS[*]}}"
+    : "${ARMS:=${ALL_ARMS[*]}}"
     CHOSEN=($ARMS) ALL_SEEDS=($SEEDS) RATES=($LEARNING_RATES)
 }
 

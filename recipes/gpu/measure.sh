@@ -7,7 +7,6 @@
 # The parts are correctness, waits, profile, search and memory; README.md says what they measure.
 # Each part takes less than nine minutes and leaves OUT/PART.json, whole after each measurement: what
 # is in it is not measured again (remove the file to repeat it), and what failed is tried again.
-# BLEU on a GPU: VENV=none bash recipes/multi30k/run.sh.
 #
 # PYTHON  the Python that has this package installed (default: python3)
 # OUT     where results go, one folder for each machine (default: runs/gpu)

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Trains RNNsearch in both directions, force-aligns the 447 Hansards sentence pairs of the NAACL 2003
-# task, and prints precision, recall and alignment error rate of each direction and of both joined. If
-# eflomal is installed, its rows are added, and settings can be chosen by its links of VALID, which
-# keeps the human links for the end.
+# task, and prints precision, recall and alignment error rate of each direction and of both joined. With
+# eflomal its rows are added, and its links of VALID may choose settings before the human links are read.
 #
 #     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh
 #
@@ -97,8 +96,7 @@ make_guidance() {
     turn_links
 }
 
-# choose_own_text: selects the training pairs that the models align themselves. Training text is
-# shuffled, so the first pairs are a random sample.
+# choose_own_text: selects the first training pairs, a random sample, for the models to align.
 choose_own_text() {
     local language
     mkdir -- "$PARTIAL"
@@ -155,9 +153,8 @@ train() {
     train_direction "$1" "$UPDATES" "$1" data ${GUIDANCE[@]+"${GUIDANCE[@]}"}
 }
 
-# train_foresight SOURCE-TARGET DATA LINKS: trains the model further, with attention that reads the
-# word to be aligned. With links to follow, all parameters are trained; without them, only the alignment
-# model, because attention that knows the word would reveal it to the decoder by where it points.
+# train_foresight SOURCE-TARGET DATA LINKS: trains on, with attention that reads the word to be aligned.
+# Without links to follow only the alignment model learns, or attention would point the word out.
 train_foresight() {
     local arch=foresight
     follow "$WORK/$3/$1" "$FORESIGHT_GUIDED_WEIGHT"
@@ -183,16 +180,6 @@ train_direction() {
         --save-dir "$WORK/checkpoints-$3" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 --best-checkpoint-metric nll_loss \
         --log-format simple --log-interval 50 ${WORDS[@]+"${WORDS[@]}"} "${@:5}"
-}
-
-# translate SOURCE-TARGET: translates VALID, to see how following links changes translations
-translate() {
-    logged "translate-$1" fairseq-generate "$WORK/data" "${PLUGIN[@]}" --gen-subset valid \
-        --source-lang "${1%-*}" --target-lang "${1#*-}" \
-        --path "$WORK/checkpoints-$1/checkpoint_best.pt" \
-        --beam 5 --batch-size 40 --post-process subword_nmt --results-path "$PARTIAL"
-    translations "$PARTIAL/generate-valid.txt" >"$PARTIAL/tokens"
-    same_length "$PARTIAL/tokens" "$WORK/corpus/valid.${1#*-}"
 }
 
 # score GOLD COMMENT OPTION...: prints precision, recall and alignment error rate in a line
@@ -230,14 +217,7 @@ report_split() {
 }
 
 report() {
-    local gold=$HANSARDS_DIR/enfr.gold eflomal=$WORK/eflomal-test direction scored
-    if [[ $BLEU = 1 ]]; then
-        for direction in en-fr fr-en; do
-            scored=$(sacrebleu "$WORK/corpus/valid.${direction#*-}" --force --tokenize none \
-                --input "$WORK/translated-$direction/tokens" --format text)
-            echo "VALID, $direction: $scored"
-        done
-    fi
+    local gold=$HANSARDS_DIR/enfr.gold eflomal=$WORK/eflomal-test
     if [[ $WITH_EFLOMAL = 1 ]]; then
         echo "against eflomal's links of VALID, joined by grow-diag-final-and:"
         report_split "$WORK/eflomal-valid/joined" "$WORK/valid$KIND"-{en-fr,fr-en}
@@ -299,7 +279,7 @@ train_both() {
 
 main() {
     local WITH_EFLOMAL=0 FORESEES='' KIND name
-    for name in FORESIGHT GOLD WITH_TEST BLEU POSTERIOR; do one_of "$name" 0 1; done
+    for name in FORESIGHT GOLD WITH_TEST POSTERIOR; do one_of "$name" 0 1; done
     [[ $OWN_PAIRS = 0 || $FORESIGHT$GUIDED = 00 ]] ||
         die "OWN_PAIRS=$OWN_PAIRS: requires FORESIGHT=0 GUIDED=0"
     [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
@@ -317,10 +297,6 @@ main() {
     prepare_text
     train_both
     if [[ $WITH_EFLOMAL = 1 ]]; then align_all valid valid; fi
-    if [[ $BLEU = 1 ]]; then
-        run_step "translate en-fr" "$WORK/translated-en-fr" translate en-fr
-        run_step "translate fr-en" "$WORK/translated-fr-en" translate fr-en
-    fi
     if [[ $GOLD = 1 ]]; then align_all test aligned; fi
     report
 }

@@ -51,5 +51,4 @@
 : "${POSTERIOR:=0}" # 1: weights that know the target word, rnnsearch-align's default; 0: attention's
 : "${SOURCE_END:=keep}" # the column of the source's end symbol on the page; or drop, or renormalise
 : "${GOLD:=1}" # 0: settings are being chosen, by agreement with eflomal on VALID; no gold is read
-: "${BLEU:=0}" # 1: VALID is translated too, by the models that have no foresight, and scored
 : "${RESAMPLES:=1000}"   # how often the sentences are drawn anew, for the interval

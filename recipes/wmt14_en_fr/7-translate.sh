@@ -68,10 +68,6 @@ choose_without_unknown() {
         --srcdict "$DATA/dict.en.txt" --tgtdict "$DATA/dict.fr.txt"
 }
 
-gpu_or_cpu() {
-    python -P -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")'
-}
-
 # learn_dictionary MODEL: makes a dictionary of the training pairs that the model aligns
 learn_dictionary() {
     local language
@@ -81,7 +77,7 @@ learn_dictionary() {
     done
     logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.commands.align \
         "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
-        --tokenizer space --attention --out "$PARTIAL" --heatmap-format pharaoh --device "${DEVICE:-$(gpu_or_cpu)}"
+        --tokenizer space --attention --out "$PARTIAL" --heatmap-format pharaoh --device "$DEVICE"
     python "$HERE/unknown_words.py" dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
     rm -- "$PARTIAL"/text.*
