@@ -68,7 +68,7 @@ def test_translations_and_laws_join_the_training(laid_out, tmp_path):
     lay_out("fr", 5)
     train, valid = read(out, "train"), read(out, "valid")
     said = [
-        f"{number}\t-0.5\tPar un modèle {english.split()[1]}\t"
+        f"{number}\t-0.5\tLoin\t\n{number}\t-0.6\tPar un modèle {english.split()[1]}\t"
         for number, (english, _) in enumerate(train, 1)
     ]
     said[0] = said[0].replace("-0.5", "-3")  # the worst of them

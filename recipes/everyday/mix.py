@@ -3,9 +3,10 @@
     python recipes/everyday/mix.py --out DIR --base CORPUS --target fr \
         --translated by-en-fr.en by-fr-en.fr --laws laws.tsv.gz
 
-- pairs of a sentence and its translation by a model (sequence-level distillation, Kim and Rush
-  2016; data diversification, Nguyen et al. 2020). --translated names what `rnnsearch-translate
-  --nbest 1` printed for CORPUS/train.LANGUAGE, in files with the suffix of that language;
+- pairs of a sentence and a model's translation, of its best ones that nearest to the sentence's own
+  (sequence-level interpolation, Kim and Rush 2016; data diversification, Nguyen et al. 2020).
+  --translated names what `rnnsearch-translate --nbest N` printed for CORPUS/train.LANGUAGE, in
+  files with the suffix of that language;
 - short pairs of --laws, for other words than those of every day;
 - copies of training pairs in capitals, and with a source in lower case.
 
@@ -19,8 +20,11 @@ import random
 import re
 import sys
 from collections.abc import Iterator
-from itertools import chain
+from itertools import chain, groupby
+from operator import itemgetter
 from pathlib import Path
+
+from sacrebleu import sentence_chrf as chrf
 
 from fairseq_rnnsearch.command_line import program
 
@@ -40,15 +44,15 @@ def numbers_stay(pair: Pair) -> bool:
 
 
 def translated(base: Path, nbest: Path) -> Iterator[Pair]:
-    """Yield sentences of the training text with a model's translations."""
-    language = nbest.suffix[1:]
-    rows = [line.split("\t") for line in read_lines(nbest)]  # number, score, text, doubt
-    worst = sorted(float(row[1]) for row in rows)[len(rows) // WORST]
-    for sentence, (_, score, text, *_) in zip(
-        read_lines(base / f"train.{language}"), rows, strict=True
-    ):
-        if text and float(score) >= worst:
-            yield (sentence, text) if language == LANGUAGES[0] else (text, sentence)
+    """Yield sentences of the training text with a model's translations, nearest by chrF."""
+    side = LANGUAGES.index(nbest.suffix[1:])
+    rows = (line.split("\t") for line in read_lines(nbest))  # number, score, text, doubt
+    several = [[*group] for _, group in groupby(rows, key=itemgetter(0))]
+    worst = sorted(float(best[1]) for best, *_ in several)[len(several) // WORST]
+    for pair, group in zip(read_pairs(base / "train"), several, strict=True):
+        text = max((row[2] for row in group), key=lambda text: chrf(text, [pair[1 - side]]).score)
+        if text and float(group[0][1]) >= worst:
+            yield (pair[0], text) if side == 0 else (text, pair[1])
 
 
 def is_short(pair: Pair) -> bool:

@@ -32,7 +32,7 @@ lay_out_corpus() {
 }
 
 translate_by() { # MODEL FILE
-    python -P -m fairseq_rnnsearch.commands.translate "$1" "$2" --nbest 1 --beam 5 >"$PARTIAL"
+    python -P -m fairseq_rnnsearch.commands.translate "$1" "$2" --nbest 5 --beam 5 >"$PARTIAL"
 }
 
 mix() {
