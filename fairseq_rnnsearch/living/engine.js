@@ -88,7 +88,7 @@ class Dictionary {
 }
 
 class Engine {
-  /** Take what stored_weights.py has stored. */
+  /** Take what living_page.py has stored. */
   constructor(stored, plain = false) {
     const merges = stored.merges.map((text) => text.split("\n"));
     const textOf = ({ text, symbols }) => new PlainText(text, merges[text.merges], symbols);

@@ -2,7 +2,7 @@
 /*
  * Sentences to tokens and back, as in text/plain_text.py, text/tokenizers.py and subword-nmt.
  *
- * The splitting into subwords is subword-nmt's (MIT). `rules` come from text_rules.py: the letters of
+ * The splitting into subwords is subword-nmt's (MIT). `rules` come from living_page.py: the letters of
  * words as ranges for regular expressions, and merges.
  */
 const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a"

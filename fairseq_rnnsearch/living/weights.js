@@ -1,6 +1,6 @@
 "use strict";
 /*
- * A checkpoint's parameters as stored_weights.py writes them: matrices in 8 bits with one scale per
+ * A checkpoint's parameters as living_page.py writes them: matrices in 8 bits with one scale per
  * row, or in float32; vectors in float32. All are base64, little-endian.
  */
 
