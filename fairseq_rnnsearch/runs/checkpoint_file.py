@@ -13,6 +13,7 @@ that dies meanwhile leaves only a truncated file. Here they appear whole or not 
 import argparse
 import contextlib
 import os
+import pickletools
 import re
 import shutil
 import zipfile
@@ -25,6 +26,7 @@ import torch
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.files import replacing
 
+_LONGEST_NAME = 500  # characters of a class, with its module
 ADVICE = "; an older checkpoint may be whole"
 
 
@@ -58,6 +60,16 @@ def verify(path: str | os.PathLike[str]) -> None:
                         f"checkpoint {path} is damaged: its part {name} is not what was written"
                         f"{ADVICE}"
                     )
+                for name in archive.namelist():
+                    if name.endswith("data.pkl"):
+                        _refuse_long_names(archive.read(name))
+
+
+def _refuse_long_names(description: bytes) -> None:
+    """Refuse an overlong class name: torch would take days to format its message."""
+    for opcode, argument, _ in pickletools.genops(description):
+        if opcode.name == "GLOBAL" and len(argument) > _LONGEST_NAME:
+            raise ValueError(f"it holds a class with a name of {len(argument):,} characters")
 
 
 @contextlib.contextmanager
