@@ -159,6 +159,7 @@ RESETS = {"reset_optimizer": True, "reset_dataloader": True, "reset_meters": Tru
         ({"restore_file": "{other}", **RESETS}, "--restore-file .* is not in --save-dir"),
         ({"restore_file": "{other}", "no_last_checkpoints": True}, "is not in --save-dir"),
         ({"restore_file": "{other}", "finetune_from_model": "{other}"}, "exclude each other"),
+        ({"finetune_from_model": "{other}", "reset_meters": True}, "exclude each other"),
         ({"finetune_from_model": f"{{begun}}/{LAST}"}, "--finetune-from-model .* is in --save-dir"),
     ],
 )

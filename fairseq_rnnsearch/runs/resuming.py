@@ -77,6 +77,8 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
         _check_named(cfg)
         return {}
     resets = [option_of(name) for name in _RESETS if getattr(cfg, name)]
+    if other and resets:
+        raise UserError(f"--finetune-from-model and {resets[0]} exclude each other")
     newest = _newest_in(cfg)
     if newest:
         if other and _is_same(other, newest):
