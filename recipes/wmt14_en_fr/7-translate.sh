@@ -39,8 +39,7 @@ replace_unknown() {
 
 # translate MODEL TEST SUBSET: makes all translations of a test set, which fairseq calls SUBSET
 translate() {
-    local model=$1 test=$2 way
-    local -a draw=()
+    local model=$1 test=$2 way draw=()
     mkdir -- "$PARTIAL"
     ! has_attention "$model" || draw=(--heatmap-dir "$PARTIAL/alignments"
         --heatmap-format jsonl,html --heatmap-samples all)
@@ -77,7 +76,8 @@ learn_dictionary() {
     done
     logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.commands.align \
         "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
-        --tokenizer space --attention --out "$PARTIAL" --heatmap-format pharaoh --device "$DEVICE"
+        --tokenizer space --attention --out "$PARTIAL" --heatmap-format pharaoh --device "${DEVICE:-$(
+            python -P -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")')}"
     python "$HERE/unknown_words.py" dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
     rm -- "$PARTIAL"/text.*

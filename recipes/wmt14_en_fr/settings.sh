@@ -68,7 +68,7 @@
 # that word (dictionary).
 : "${REPLACE_UNK=copy dictionary}"
 : "${DICTIONARY_PAIRS:=200000}" # training pairs, evenly spread, to learn the dictionary from; 0: all
-: "${DEVICE:=$(command -v nvidia-smi >/dev/null && echo cuda || echo cpu)}" # that aligns them
+: "${DEVICE:=}" # that aligns them: cpu or cuda (default: a GPU where there is one)
 : "${OTHER_SYSTEMS:=}" # further rows: NAME=FILE or NAME@TEST_SET=FILE, tokenised translations
 : "${ALIGNMENT_IDS:=1,2,3,4}" # sentences of Figure 3, from 1
 : "${TITLE:=WMT 2014, English to French}"
