@@ -76,12 +76,11 @@ LISTS = {"Options": tables_of_options, "What a checkpoint holds": table_of_field
 
 def generated():
     """The reference, with its tables as the code has them."""
-    page = [(MANUAL / "reference.md").read_text(encoding="utf-8")]
+    page = (MANUAL / "reference.md").read_text(encoding="utf-8")
     for heading, lines in LISTS.items():
-        before, title, rest = "".join(page).partition(f"\n## {heading}\n")
-        text, *after = rest.partition("\n## ")
-        page = [before, title, text.partition("\n|")[0], "\n".join(lines()), "\n", *after]
-    return "".join(page)
+        tables = re.search(rf"\n## {heading}\n.*?(\n\|.*?)\n\n## ", page, re.S)[1]
+        page = page.replace(tables, "\n".join(lines()))
+    return page
 
 
 def test_the_reference_has_every_option_and_every_field_of_a_checkpoint():

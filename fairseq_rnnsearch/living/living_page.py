@@ -97,7 +97,7 @@ def write_living_page(
 
 def _engine() -> str:
     """Return the scripts that compute, and the bytes of their products in WebAssembly."""
-    kernels = base64.b64encode((_HERE / "matrix_product.wasm").read_bytes()).decode()
+    kernels = _base64((_HERE / "matrix_product.wasm").read_bytes())
     scripts = "".join(_read(f"{name}.js") for name in _ENGINE)
     return f'{scripts}const MATRIX_PRODUCT = "{kernels}";\n'
 
@@ -205,8 +205,8 @@ def _stored_values(values: np.ndarray, weights: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _base64(values: np.ndarray) -> str:
-    return base64.b64encode(values.tobytes()).decode()
+def _base64(content: bytes | np.ndarray) -> str:
+    return base64.b64encode(content).decode()
 
 
 def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -246,10 +246,10 @@ def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[s
 def _word_characters() -> str:
     r"""Return the characters that match Python's \w."""
     everything = map(chr, range(sys.maxunicode + 1))
-    return ranges(c for c in everything if c.isalnum() or c == "_")
+    return _ranges(c for c in everything if c.isalnum() or c == "_")
 
 
-def ranges(characters: Iterable[str]) -> str:
+def _ranges(characters: Iterable[str]) -> str:
     r"""Return characters as ranges inside a class of a regular expression, ``\u{61}-\u{7a}``."""
     runs: list[list[int]] = []
     for code in sorted({ord(character) for character in characters}):

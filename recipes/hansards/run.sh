@@ -96,7 +96,7 @@ make_guidance() {
     turn_links
 }
 
-# choose_own_text: selects the first training pairs, a random sample, for the models to align.
+# choose_own_text: selects pairs that the models align: the first ones, as training text is shuffled.
 choose_own_text() {
     local language
     mkdir -- "$PARTIAL"
@@ -154,7 +154,7 @@ train() {
 }
 
 # train_foresight SOURCE-TARGET DATA LINKS: trains on, with attention that reads the word to be aligned.
-# Without links to follow only the alignment model learns, or attention would point the word out.
+# Without links to follow, only the alignment model learns: attention would tell the decoder the word.
 train_foresight() {
     local arch=foresight
     follow "$WORK/$3/$1" "$FORESIGHT_GUIDED_WEIGHT"
