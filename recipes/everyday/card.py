@@ -27,6 +27,7 @@ OPUS_MT = {"fr": 50.5, "en": 57.5}
 # what mix.py has added
 KINDS = {
     "translations": "Translations of their sentences by earlier models of both directions",
+    "sentences": "Sentences of other text, with translations by earlier models",
     "laws": """Short pairs of Canada's acts and regulations as
 [justicecanada/laws-lois-xml](https://github.com/justicecanada/laws-lois-xml) has them. Contains
 information licensed under the [Open Government Licence -
@@ -55,9 +56,8 @@ def main() -> None:
     numbers = sum(parameter.numel() for parameter in model.models[0].parameters())
     outside = [line.split("\t") for line in (HERE / "outside.tsv").read_text("utf-8").splitlines()]
     sentences = [pair[source == "fr"] for pair in outside]
-    texts = [options.corpus / f"{part}.{source}" for part in ("train", "valid")]
-    texts.append(options.translations)
-    train, valid, tested = (len(read_lines(path)) for path in texts)
+    texts = (options.corpus / f"{part}.{source}" for part in ("train", "valid"))
+    train, valid, tested = (len(read_lines(path)) for path in (*texts, options.translations))
     shown = [
         f"| {one.source} | {one.text} |"
         for one in model.translate(sentences, options.beam, forbid_unk=True)
@@ -133,26 +133,23 @@ checkout of fairseq_rnnsearch (`--help` says where both come from), with these s
 
 def _scores(translations: Path, references: Path) -> str:
     written, expected = map(read_lines, (translations, references))
-    metrics = BLEU(), CHRF()
     return "\n".join(
         metric.corpus_score(written, [expected]).format(signature=str(metric.get_signature()))
-        for metric in metrics
+        for metric in (BLEU(), CHRF())
     )
 
 
 def _compared(part: str, target: str) -> str:
-    if part != "test":
-        return ""
-    return f"""
+    compared = f"""
 OPUS-MT's own model of this direction, which is about ten times as large and was trained on all of
 OPUS, has {OPUS_MT[target]} BLEU on an older version of this test set, by its model card.
 """
+    return compared if part == "test" else ""
 
 
 def _settings(path: Path) -> str:
     """Return the recipe's settings, except those that are paths."""
-    lines = path.read_text(encoding="utf-8").splitlines()
-    return "\n".join(line for line in lines if "/" not in line)
+    return "\n".join(line for line in read_lines(path) if "/" not in line)
 
 
 if __name__ == "__main__":

@@ -12,11 +12,11 @@
 # resume an interrupted run.
 #
 # Optional: TEACHER and INVERSE name models (or ensembles, with : between) from SOURCE to TARGET and
-# back, whose translations join the training text; LAWS is the text of recipes/laws; NEWS names
-# validation text beside that of Tatoeba, PREFIX.en and PREFIX.fr; BEGIN is a model to start from.
+# back, whose translations join the training text; SENTENCES (more text for them) and NEWS (more
+# validation text) are PREFIX.en and PREFIX.fr; LAWS is the text of recipes/laws; BEGIN a first model.
 
 HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-: "${TATOEBA:=}" "${TEST_PREFIX:=}" "${TEACHER:=}" "${INVERSE:=}" "${LAWS:=}" "${NEWS:=}" "${BEGIN:=}"
+: "${TATOEBA:=}${TEST_PREFIX:=}${TEACHER:=}${INVERSE:=}${SENTENCES:=}${LAWS:=}${NEWS:=}${BEGIN:=}"
 source "$HERE/settings.sh"
 source "$HERE/../steps.sh"
 
@@ -27,19 +27,18 @@ LICENCE+=${LAWS:+", and laws, Open Government Licence - Canada"}
 only_help "$@"
 
 lay_out_corpus() {
-    python "$HERE/corpus.py" --out "$PARTIAL" --archive "$TATOEBA" --test "$TEST_PREFIX" \
-        --target "$TARGET"
+    python "$HERE/corpus.py" --out "$PARTIAL" --archive "$TATOEBA" --test "$TEST_PREFIX" --target $TARGET
 }
 
-translate_by() { # MODEL FILE
-    python -P -m fairseq_rnnsearch.commands.translate "$1" "$2" --nbest 5 --beam 5 >"$PARTIAL"
+translate_by() { # MODEL FILE...
+    python -P -m fairseq_rnnsearch.commands.translate "$@" --nbest 5 --beam 5 >"$PARTIAL"
 }
 
 mix() {
     list_of NEWS
     python "$HERE/mix.py" --out "$PARTIAL" --base "$WORK/pairs" --target "$TARGET" \
-        ${TRANSLATED[@]:+--translated "${TRANSLATED[@]}"} ${LAWS:+--laws "$LAWS"} \
-        ${WORDS[@]:+--news "${WORDS[@]}"}
+        ${TRANSLATED[@]:+--translated "${TRANSLATED[@]}"} ${SENTENCES:+--sentences "$SENTENCES"} \
+        ${LAWS:+--laws "$LAWS"} ${WORDS[@]:+--news "${WORDS[@]}"}
 }
 
 carry_over() {
@@ -50,7 +49,7 @@ write_model() {
     python "$HERE/card.py" --model "$WORK" --data "$WORK/data" --corpus "$WORK/corpus" \
         --part "$EVALUATE" --translations "$WORK/translations/text.$TARGET" --beam "$BEAM" \
         --settings "$WORK/training-settings" --target "$TARGET" \
-        --kinds ${TEACHER:+translations} ${LAWS:+laws} >"$WORK/card.md"
+        --kinds ${TEACHER:+translations ${SENTENCES:+sentences}} ${LAWS:+laws} >"$WORK/card.md"
     python -P -m fairseq_rnnsearch.commands.export "$WORK" --data "$WORK/data" \
         --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL" \
         --examples <(cut -f "$([[ $TARGET = fr ]] && echo 1 || echo 2)" "$HERE/outside.tsv" | head)
@@ -64,13 +63,14 @@ main() {
     SOURCE=$([[ $TARGET = fr ]] && echo en || echo fr)
     [[ -f $TATOEBA && -n $TEST_PREFIX ]] || die "TATOEBA and TEST_PREFIX name the text (see --help)"
     begin_work "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX TEACHER INVERSE \
-        LAWS NEWS BEGIN
+        SENTENCES LAWS NEWS BEGIN
     TRANSLATED=()
     run_step "lay out the pairs" "$WORK/pairs" lay_out_corpus
     for model in ${TEACHER:+"$SOURCE $TEACHER"} ${INVERSE:+"$TARGET $INVERSE"}; do
         TRANSLATED+=("$WORK/by-model.${model%% *}")
         run_step "translate the ${model%% *} side" "${TRANSLATED[-1]}" \
-            translate_by "${model#* }" "$WORK/pairs/train.${model%% *}"
+            translate_by "${model#* }" "$WORK/pairs/train.${model%% *}" \
+            ${SENTENCES:+"$SENTENCES.${model%% *}"}
     done
     run_step "mix the corpus" "$WORK/corpus" mix
     if [[ $BEGIN ]]; then
