@@ -15,9 +15,9 @@ from in_process import generate
 from test_living import translator as random_translator
 
 from fairseq_rnnsearch import UserError, load
+from fairseq_rnnsearch.commands import translator
 from fairseq_rnnsearch.commands.align import main as align_main
 from fairseq_rnnsearch.commands.evaluate import main as evaluate
-from fairseq_rnnsearch.commands.translator import Translator
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.models import trained_models
 from fairseq_rnnsearch.models.find import find_model
@@ -165,7 +165,7 @@ def test_the_other_hypotheses_and_the_probability_of_each_word(model):
 def test_white_space_around_a_sentence_is_no_word(model, odd):
     texts = (PlainText(language, "reversible") for language in model.languages)
     dictionaries = model.source_dictionary, model.target_dictionary
-    reversible = Translator(model.models, *dictionaries, *texts)
+    reversible = translator.Translator(model.models, *dictionaries, *texts)
     red = reversible.translate("red house")
     assert reversible.translate(odd.format("red \t house")).tokens == red.tokens
     assert reversible.align(odd.format("red house"), odd.format("maison rouge")).unknown == ()
@@ -230,7 +230,7 @@ def test_threads_keep_their_options_and_their_models_apart(learned, learned_shor
     model = load(learned_shortlist.checkpoint, learned_shortlist.corpus.data, bpe_codes=None)
     other = load(learned.checkpoint, learned.corpus.data)
     words = [" ".join(source) for source, _ in sides(learned_shortlist.corpus.text, "train")]
-    together, search = threading.Barrier(len(OPTIONS), timeout=60), Translator._run
+    together, search = threading.Barrier(len(OPTIONS), timeout=60), translator.in_batches
 
     def ask(thread):
         found, asked = [], other if thread == len(OPTIONS) - 2 else model
@@ -249,7 +249,7 @@ def test_threads_keep_their_options_and_their_models_apart(learned, learned_shor
     expected = [ask(thread) for thread in range(len(OPTIONS))]
     for one in (*model.models, *other.models):  # what the searches above have kept
         forget(one.parameters())
-    monkeypatch.setattr(Translator, "_run", search_together)
+    monkeypatch.setattr(translator, "in_batches", search_together)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
