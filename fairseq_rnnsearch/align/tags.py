@@ -6,8 +6,9 @@
 
 A pair of tags comes back around adjacent words of the translation: those that most of its source
 words' weights go to, and few of the others'. Words that start with a capital, or are the same, as
-those of the source are preferred. A tag or a placeholder that stands alone comes back between the
-words that its neighbours became.
+those of the source are preferred, and a short first word, such as an article, only if the source's
+is short too. A tag or a placeholder that stands alone comes back between the words that its
+neighbours became.
 """
 
 import html
@@ -71,8 +72,8 @@ _TAG_ALONE = re.compile(f"{_TAG}|{_COMMENT}")
 _ENTITY = re.compile(r"&(?:#\d+|#x[\da-fA-F]+|[A-Za-z]\w*);")
 _WITHOUT_WORDS = frozenset("area base br col embed hr img input link meta source track wbr".split())
 
-# chosen on the human translations of 372 segments of software documentation, English to French
-_SAME_CASE, _SAME_TEXT, _ELSEWHERE = 1.0, 3.0, 2.0
+# chosen on the human translations of segments of software documentation, English to French
+_SAME_CASE, _SAME_TEXT, _ELSEWHERE, _ARTICLE = 1.0, 3.0, 2.0, 1.0
 _CLOSING = (",", ".", ";", ":", "!", "?", ")", "]", "}")
 
 
@@ -247,9 +248,18 @@ def _ends_of_pairs(matches: Sequence[re.Match[str]]) -> dict[int, int]:
 # --- back into its translation -------------------------------------------------------------------
 
 
+_WORD = re.compile(r"\w{1,2}['’](?=\w)|\w(?:[^\s!-&(-,./:-@[-^`{-~—–…“”«»]*\w)?|[^\w\s]")
+
+
 def _words(text: str) -> list[Span]:
-    """Return the words between spaces; each punctuation mark around one is another."""
-    return [match.span() for match in re.finditer(r"\w(?:\S*\w)?|[^\w\s]", text)]
+    """Return the words, among them each mark but an inner hyphen or apostrophe: d' une, isn't."""
+    return [match.span() for match in _WORD.finditer(text)]
+
+
+def _is_short(text: str, at: int = 0) -> bool:
+    """Tell whether there is a word in lower case of at most three letters, such as "the", "d'"."""
+    word = text[at : _WORD.match(text, at).end()].rstrip("'’")
+    return len(word) <= 3 and word.islower()
 
 
 def _shares(words: Sequence[Span], tokens: NDArray) -> NDArray:
@@ -335,6 +345,8 @@ def _scores(
     if start > 0 and text[0].isalpha():
         same = [target[at].isupper() == text[0].isupper() for at in starts]
         there += np.where(same, _SAME_CASE / 2, -_SAME_CASE / 2)[:, None]
+    if not _is_short(text):
+        there[[_is_short(target, at) for at in starts]] -= _ARTICLE
     there -= _ELSEWHERE * abs(middles - (start + end) / 2 / len(source))
     for match in re.finditer(f"(?={re.escape(text)})", target):
         there[np.ix_(starts == match.start(), ends == match.start() + len(text))] += _SAME_TEXT

@@ -10,17 +10,19 @@ const ITEM = new RegExp(
   + `\\([${LETTERS}]+\\)|\\p{Nd}+\\$)?[-+#0]?\\p{Nd}*(?:\\.\\p{Nd}+)?l{0,2}[diouxXeEfFgGcs@]`, "gu");
 const ENTITY = new RegExp(`&(?:#\\p{Nd}+|#x[\\p{Nd}a-fA-F]+|[A-Za-z][${LETTERS}]*);`, "u");
 const WITHOUT_WORDS = /^(?:area|base|br|col|embed|hr|img|input|link|meta|source|track|wbr)$/i;
-const CLOSING = /^[,.;:!?)\]}]/, SAME_CASE = 1, SAME_TEXT = 3, ELSEWHERE = 2;
-const TOKEN = new RegExp(`[${SPACE}]|[${LETTERS}](?:[^${SPACE}]*[${LETTERS}])?|[^${LETTERS}]`, "gu");
+const CLOSING = /^[,.;:!?)\]}]/, SAME_CASE = 1, SAME_TEXT = 3, ELSEWHERE = 2, ARTICLE = 1;
+const TOKEN = new RegExp(`[${SPACE}]|[${LETTERS}]{1,2}['’](?=[${LETTERS}])`
+  + `|[${LETTERS}](?:[^${SPACE}!-&(-,./:-@[-^\`{-~—–…“”«»]*[${LETTERS}])?|[^${LETTERS}]`, "gu");
 const ESCAPES = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 const isSpace = (one) => SPACES.test(one);
 const isUpper = (text) => /^\p{Uppercase}/u.test(text);
+const isShort = (word) => /^(?=.*\p{Lowercase})[^\p{Uppercase}\p{Lt}]{1,3}['’]?$/u.test(word);
 const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 const summed = (numbers) => numbers.reduce((sums, one) => [...sums, sums.at(-1) + one], [0]);
 
-/** Return the words, {text, begin, end, isUpper} each; marks around a word are words. */
+/** Return the words, {text, begin, end} each. See `_words`. */
 const wordsIn = (line) => Array.from(line.matchAll(TOKEN), ({ 0: text, index }) =>
-  ({ text, begin: index, end: index + text.length, isUpper: isUpper(text) })).filter(({ text }) => !isSpace(text));
+  ({ text, begin: index, end: index + text.length })).filter(({ text }) => !isSpace(text));
 
 /** Split a text into parts {kind, text}; kinds are text, open, close and alone. See `_parts`. */
 function splitAtTags(line, matches) {
@@ -113,10 +115,13 @@ function scorer(source, { begin, end }, { ofSource, target, words, links, totals
   const sums = summed(links.map((row) => sum(row.map((link, j) =>
     (inside[j] ? link + link / totals[j] : -link / totals[j]))) - 0.5));
   const text = strip(source.slice(begin, end)), middle = (begin + end) / 2 / source.length;
-  const caseCounts = begin > 0 && /^\p{L}/u.test(text) ? SAME_CASE / 2 : 0, hasUpper = isUpper(text);
+  const caseCounts = begin > 0 && /^\p{L}/u.test(text) ? SAME_CASE / 2 : 0;
+  const articleCounts = isShort(text.match(TOKEN)?.[0] ?? "") ? 0 : ARTICLE;
+  const starts = words.map(({ text: word }) => (isUpper(word) === isUpper(text) ? caseCounts : -caseCounts)
+    - (isShort(word) ? articleCounts : 0));
   return !inside.includes(true) ? null : (a, b) => {
     const first = words[a].begin, last = words[b - 1].end;
-    return sums[b] - sums[a] + (words[a].isUpper === hasUpper ? caseCounts : -caseCounts)
+    return sums[b] - sums[a] + starts[a]
       - ELSEWHERE * Math.abs((first + last) / 2 / target.length - middle)
       + (last - first === text.length && target.startsWith(text, first) ? SAME_TEXT : 0);
   };
