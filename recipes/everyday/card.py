@@ -119,7 +119,7 @@ gives no warning:
 {chr(10).join(shown[EVERYDAY:])}
 
 These twenty sentences were written before the model was asked, and all of them are shown, as the
-model translates them before its parameters are rounded to 8 bits. Afterwards it differs in a few.
+model translates them before its parameters are rounded to 8 bits.
 
 ## How it was made
 
