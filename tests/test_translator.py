@@ -308,7 +308,10 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
 
 
 def test_both_directions_are_symmetrised_in_one_command(learned, tmp_path, capsys):
-    pairs = [("I lost my keys.", "J'ai perdu mes clés."), ("Where is it?", "Où est-il ?")]
+    pairs = [
+        ("I lost my keys.", "J'ai perdu mes clés."),
+        ("I do not like it at all.", "Ça ne me plaît pas du tout."),
+    ]
     sides = written(tmp_path, pairs)
     align_main(["en-fr", "--inverse", "fr-en", *sides, f"--out={tmp_path / 'both'}"])
     joined = (tmp_path / "both/symmetrised.pharaoh").read_text()
