@@ -221,10 +221,7 @@ class Heatmap {
     return this.#sentence[this.#isSigned ? "mattered" : "weights"];
   }
 
-  /**
-   * Return how strongly a cell is drawn: its weight, 1 for a hard link, a share of the most that
-   * mattered with its sign, 0 where its weight is hidden.
-   */
+  /** Return a cell's weight, 1 for a hard link, its signed share of what mattered, 0 if hidden. */
   #shade(target, source) {
     const { weights, mattered, links } = this.#sentence, weight = weights[target][source];
     if (weight < this.#threshold) return 0;

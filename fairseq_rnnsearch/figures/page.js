@@ -25,10 +25,7 @@ const KEYS = {
 /** Return the words of a sentence without its end symbol. */
 const wordsOf = (sentence, side) => sentence[side].slice(0, wordCount(sentence[side]));
 
-/**
- * Remove what a search ignores: case, accents and spaces. Without spaces, it finds "J'ai" even if
- * that is two tokens.
- */
+/** Remove what a search ignores: case, accents, and spaces, as "J'ai" can be two tokens. */
 const plain = (text) => text.normalize("NFD").replace(/[\p{M}\s]/gu, "").toLowerCase();
 const texts = data.sentences.map(
   (sentence) => SIDES.map((side) => plain(wordsOf(sentence, side).join(""))).join("\n"));

@@ -82,10 +82,7 @@ function takenOut(line, unescaped) {
   return { text: isHtml || items.length ? kept : line, items, isHtml };
 }
 
-/**
- * Return links between words, each row of which sums to one, from those of tokens; null if these are
- * other letters. See `_links`.
- */
+/** Return links between words from those of tokens; null if these are other letters. See `_links`. */
 function linksOf(words, ofSource, { source, target, weights }) {
   const shares = (tokens, side) => { // of the tokens in each word
     const ends = summed(tokens.map(({ length }) => length)), to = summed(side.map(({ text }) => text.length));
