@@ -70,6 +70,7 @@ _PLACEHOLDER = (
 _ITEM = re.compile(f"{_TAG}|{_COMMENT}|{_PLACEHOLDER}")
 _TAG_ALONE = re.compile(f"{_TAG}|{_COMMENT}")
 _ENTITY = re.compile(r"&(?:#\d+|#x[\da-fA-F]+|[A-Za-z]\w*);")
+_WORD = re.compile(r"\w{1,2}['’](?=\w)|\w(?:[^\s!-&(-,./:-@[-^`{-~—–…“”«»]*\w)?|[^\w\s]")
 _WITHOUT_WORDS = frozenset("area base br col embed hr img input link meta source track wbr".split())
 
 # chosen on the human translations of segments of software documentation, English to French
@@ -248,18 +249,14 @@ def _ends_of_pairs(matches: Sequence[re.Match[str]]) -> dict[int, int]:
 # --- back into its translation -------------------------------------------------------------------
 
 
-_WORD = re.compile(r"\w{1,2}['’](?=\w)|\w(?:[^\s!-&(-,./:-@[-^`{-~—–…“”«»]*\w)?|[^\w\s]")
-
-
 def _words(text: str) -> list[Span]:
-    """Return the words, among them each mark but an inner hyphen or apostrophe: d' une, isn't."""
+    """Return words and marks; hyphens and apostrophes in a word are of it, but d'une is two."""
     return [match.span() for match in _WORD.finditer(text)]
 
 
-def _is_short(text: str, at: int = 0) -> bool:
-    """Tell whether there is a word in lower case of at most three letters, such as "the", "d'"."""
-    word = text[at : _WORD.match(text, at).end()].rstrip("'’")
-    return len(word) <= 3 and word.islower()
+def _is_short(word: str) -> bool:
+    """Tell whether a word has at most three letters, in lower case, such as "the" and "d'"."""
+    return len(word.rstrip("'’")) <= 3 and word.islower()
 
 
 def _shares(words: Sequence[Span], tokens: NDArray) -> NDArray:
@@ -345,8 +342,8 @@ def _scores(
     if start > 0 and text[0].isalpha():
         same = [target[at].isupper() == text[0].isupper() for at in starts]
         there += np.where(same, _SAME_CASE / 2, -_SAME_CASE / 2)[:, None]
-    if not _is_short(text):
-        there[[_is_short(target, at) for at in starts]] -= _ARTICLE
+    if not _is_short(text[slice(*_words(text)[0])]):
+        there[[_is_short(target[first:last]) for first, last in words]] -= _ARTICLE
     there -= _ELSEWHERE * abs(middles - (start + end) / 2 / len(source))
     for match in re.finditer(f"(?={re.escape(text)})", target):
         there[np.ix_(starts == match.start(), ends == match.start() + len(text))] += _SAME_TEXT

@@ -109,14 +109,15 @@ function scorer(source, { begin, end }, { ofSource, target, words, links, totals
     return (a) => 2 * sums[a] - sums.at(-1);
   }
   const inside = ofSource.map((word) => word.begin < end && begin < word.end);
+  if (!inside.includes(true)) return null;
   const sums = summed(links.map((row) => sum(row.map((link, j) =>
     (inside[j] ? link + link / totals[j] : -link / totals[j]))) - 0.5));
   const text = strip(source.slice(begin, end)), middle = (begin + end) / 2 / source.length;
   const caseCounts = begin > 0 && /^\p{L}/u.test(text) ? SAME_CASE / 2 : 0;
-  const articleCounts = isShort(text.match(TOKEN)?.[0] ?? "") ? 0 : ARTICLE;
+  const articleCounts = isShort(text.match(TOKEN)[0]) ? 0 : ARTICLE;
   const starts = words.map(({ text: word }) => (isUpper(word) === isUpper(text) ? caseCounts : -caseCounts)
     - (isShort(word) ? articleCounts : 0));
-  return !inside.includes(true) ? null : (a, b) => {
+  return (a, b) => {
     const first = words[a].begin, last = words[b - 1].end;
     return sums[b] - sums[a] + starts[a]
       - ELSEWHERE * Math.abs((first + last) / 2 / target.length - middle)
