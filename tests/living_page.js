@@ -1,4 +1,4 @@
-// Runs the engine of a living page in Node: node living_page.js PAGE [plain] < calls > answers
+// Runs the engine of a living page in Node: node living_page.js PAGE < calls > answers
 // A line of the input is [function, arguments...]; a line of the output is its answer.
 "use strict";
 const fs = require("fs"), readline = require("readline"), vm = require("vm");
@@ -7,7 +7,7 @@ const page = fs.readFileSync(process.argv[2], "utf-8");
 const script = (id) => page.split(`id="${id}">`)[1].split("</script>")[0];
 vm.runInThisContext(`${script("engine")}; Object.assign(globalThis,
   { Engine, PlainText, doubtOf, linksOf, putBack, wordsIn });`);
-const engine = new Engine(JSON.parse(script("stored")), process.argv[3] === "plain");
+const engine = new Engine(JSON.parse(script("stored")));
 // what is not behind a call of the page
 engine.tokens_of = (side, text) => engine[`${side}Text`].tokens(text);
 engine.text_of = (side, tokens) => engine[`${side}Text`].text(tokens);

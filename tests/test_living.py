@@ -79,9 +79,9 @@ def written(tmp_path, model, **options):
     return path
 
 
-def ask(page, *calls, plain=False):
+def ask(page, *calls):
     """What the engine of a page answers to calls, each [function, arguments...]."""
-    command = [NODE, RUNNER, page, *(["plain"] if plain else [])]
+    command = [NODE, RUNNER, page]
     typed = "".join(json.dumps(call, default=str) + "\n" for call in calls)
     ran = subprocess.run(command, input=typed, capture_output=True, text=True, check=True)
     answers = [json.loads(line) for line in ran.stdout.split("\n") if line]
@@ -280,15 +280,6 @@ def test_rounded_weights_are_those_that_are_stored(tmp_path):
     answers = ask(path, *(["translate", text] for text in TEXTS))
     for text, answer in zip(TEXTS, answers, strict=True):
         check(answer, model, text, model_best(model, text))
-
-
-@needs_node
-def test_the_loop_in_javascript_equals_webassembly(tmp_path):
-    path = written(tmp_path, translator(), weights="float32")
-    calls = [["translate", text, {"beam": 12}] for text in TEXTS]
-    for fast, plain in zip(ask(path, *calls), ask(path, *calls, plain=True), strict=True):
-        assert fast["pieces"] == plain["pieces"]
-        np.testing.assert_allclose(fast["stepWeights"], plain["stepWeights"], **CLOSE)
 
 
 def test_the_bytes_of_the_products_are_those_of_their_text():

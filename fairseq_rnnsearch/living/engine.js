@@ -89,7 +89,7 @@ class Dictionary {
 
 class Engine {
   /** Take what living_page.py has stored. */
-  constructor(stored, plain = false) {
+  constructor(stored) {
     const merges = stored.merges.map((text) => text.split("\n"));
     const textOf = ({ text, symbols }) => new PlainText(text, merges[text.merges], symbols);
     this.sourceText = textOf(stored.source);
@@ -100,7 +100,6 @@ class Engine {
     this.models = stored.models;
     this.doubt = stored.doubt;
     this.unescaped = unescaper(stored.entities);
-    this.plain = plain;
     this.networks = []; // each is made when it is first asked for
     this.cancelled = 0; // how often cancel() was called
   }
@@ -277,7 +276,7 @@ class Engine {
     if (!this.models[model]) throw new RangeError(`model ${model}: must be from 0 to ${last}`);
     const { tensors, options, limit } = this.models[model];
     return this.networks[model]
-      ??= new Network(new Parameters(tensors, new Products(this.plain)), options, limit);
+      ??= new Network(new Parameters(tensors, new Products()), options, limit);
   }
 
   /** Build a model's network now, so that its first answer is as fast as the others. */

@@ -4,38 +4,21 @@
  *
  * A translation spends nearly all its time here. All hypotheses of a beam are multiplied together:
  * each weight is read once for up to AT_ONCE of them. The inner loop is a small WebAssembly module,
- * matrix_product.wat, which computes four numbers at a time, some ten times as fast as the loop in
- * JavaScript. That loop is the fallback without WebAssembly or its SIMD instructions. MATRIX_PRODUCT
- * has the module's bytes in base64.
+ * matrix_product.wat, which computes four numbers at a time, some ten times as fast as a loop in
+ * JavaScript. MATRIX_PRODUCT has the module's bytes in base64.
  */
 const AT_ONCE = 5; // vectors: the default beam; two rows of each fit into sixteen registers
 const PAGE = 65536; // bytes, the unit in which WebAssembly counts memory
-
-/** Return the compiled functions, or null if the browser lacks or forbids them. */
-function compile() {
-  try {
-    return new WebAssembly.Module(bytesOf(MATRIX_PRODUCT));
-  } catch {
-    return null;
-  }
-}
-
-// --- matrices ------------------------------------------------------------------------------------
 
 const upTo = (value, multiple) => Math.ceil(value / multiple) * multiple;
 
 /** Memory that matrices and the vectors of one product share. */
 class Products {
-  /** `plain` selects the loop in JavaScript even if WebAssembly is available. */
-  constructor(plain = false) {
+  constructor() {
     this.used = 0;
-    const compiled = plain ? null : compile();
-    if (compiled) {
-      this.memory = new WebAssembly.Memory({ initial: 1 });
-      this.kernels = new WebAssembly.Instance(compiled, { m: { memory: this.memory } }).exports;
-    } else {
-      this.memory = { buffer: new ArrayBuffer(PAGE) };
-    }
+    this.memory = new WebAssembly.Memory({ initial: 1 });
+    const compiled = new WebAssembly.Module(bytesOf(MATRIX_PRODUCT));
+    this.kernels = new WebAssembly.Instance(compiled, { m: { memory: this.memory } }).exports;
   }
 
   /** Reserve room for so many numbers, and return its first byte. */
@@ -43,14 +26,7 @@ class Products {
     const start = this.used;
     this.used = upTo(start + 4 * numbers, 16);
     const missing = this.used - this.memory.buffer.byteLength;
-    if (missing > 0) {
-      if (this.kernels) this.memory.grow(Math.ceil(missing / PAGE));
-      else {
-        const larger = new Float32Array(upTo(2 * this.used, PAGE) / 4);
-        larger.set(new Float32Array(this.memory.buffer));
-        this.memory = { buffer: larger.buffer };
-      }
-    }
+    if (missing > 0) this.memory.grow(Math.ceil(missing / PAGE));
     return start;
   }
 
@@ -83,27 +59,14 @@ class Products {
       for (let v = 0; v < some; v++) {
         inputs.set(x.subarray((begin + v) * columns, (begin + v + 1) * columns), v * wide);
       }
-      if (this.kernels) {
-        // with fewer than five, it also multiplies leftovers, and nobody reads the results
-        const times = some === 1 ? this.kernels.times1 : this.kernels.times5;
-        times(W.start, this.scratch, outputs, 4 * wide, 4 * high, high);
-      } else this.plain(W, inputs, this.numbers(outputs, some * high), some);
+      // with fewer than five, it also multiplies leftovers, and nobody reads the results
+      const times = some === 1 ? this.kernels.times1 : this.kernels.times5;
+      times(W.start, this.scratch, outputs, 4 * wide, 4 * high, high);
       const results = this.numbers(outputs, some * high);
       for (let v = 0; v < some; v++) {
         y.set(results.subarray(v * high, v * high + rows), (begin + v) * rows);
       }
     }
     return y;
-  }
-
-  plain({ start, rows, wide, high }, x, y, vectors) {
-    const W = this.numbers(start, rows * wide);
-    for (let r = 0; r < rows; r++) {
-      for (let v = 0; v < vectors; v++) {
-        let sum = 0;
-        for (let k = 0; k < wide; k++) sum += W[r * wide + k] * x[v * wide + k];
-        y[v * high + r] = sum;
-      }
-    }
   }
 }
