@@ -340,6 +340,6 @@ def test_a_packaged_model_translates(name):
     }
     assert listed == found
     model = load(name)
-    sentence = {"en": "I lost my keys.", "fr": "J'ai perdu mes clés."}
+    sentence = {"en": "The house is big.", "fr": "La maison est grande."}
     source, target = model.languages
     assert model.translate(sentence[source], beam=5).text == sentence[target]
