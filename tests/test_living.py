@@ -613,7 +613,7 @@ def test_a_page_of_a_training(barely_trained, tmp_path):
     assert facts["isTraining"] and [m["name"] for m in facts["models"]] == ["update 9", "update 20"]
     text = "red house bird"
     asked = (["translate", text, {"model": n}] for n in (0, 1))
-    _, *answers = ask(tmp_path / "training.html", ["prepare", 1], *asked)
+    answers = ask(tmp_path / "training.html", *asked)
     for name, answer in zip(("checkpoint_1_9.pt", "checkpoint_1_20.pt"), answers, strict=True):
         model = load(folder / name, barely_trained.corpus.data)
         check(answer, model, text, model_best(model, text))

@@ -123,7 +123,7 @@ const isCell = (place) => place?.source !== undefined && place?.target !== undef
 
 class Heatmap {
   #root;
-  #parts; // the elements source, target, readout, matrix, legend and tip
+  #parts; // the elements source, target, readout, matrix and legend
   #sentence; // what show() was given, with links
   #most = 1; // the largest absolute number of what mattered, which has the full colour
   #mode = "soft";
@@ -136,39 +136,34 @@ class Heatmap {
   #grows;
 
   /**
-   * Fill an element; `names` are what the two sentences are called. With `grows`, cells are as
-   * large as the element's width and the window's height allow.
+   * Fill an element. With `grows`, cells are as large as the element's width and the window's
+   * height allow.
    */
-  constructor(root, names = { source: "Source", target: "Target" }, grows = false) {
+  constructor(root, grows = false) {
     this.#root = root;
     this.#grows = grows;
     root.classList.add("heatmap");
     root.innerHTML = `
       <dl class="pairs">
-        <div><dt></dt><dd class="source" dir="auto" role="group"></dd></div>
-        <div><dt></dt><dd class="target" dir="auto" role="group"></dd></div>
+        <div><dt>Source</dt><dd class="source" dir="auto" role="group" aria-label="Source"></dd></div>
+        <div><dt>Target</dt><dd class="target" dir="auto" role="group" aria-label="Target"></dd></div>
       </dl>
       <p class="readout" role="status"></p>
       <div class="matrix" tabindex="0" role="application" aria-roledescription="alignment matrix">
       </div>
-      <p class="legend faint"></p>
-      <div class="tip" aria-hidden="true" hidden></div>`;
+      <p class="legend faint"></p>`;
     const find = (part) => [part, root.querySelector(`.${part}`)];
-    this.#parts = Object.fromEntries([...SIDES, "readout", "matrix", "legend", "tip"].map(find));
-    for (const side of SIDES) {
-      this.#parts[side].previousElementSibling.textContent = names[side];
-      this.#parts[side].ariaLabel = names[side];
-      this.#followWords(side);
-    }
+    this.#parts = Object.fromEntries([...SIDES, "readout", "matrix", "legend"].map(find));
+    SIDES.forEach((side) => this.#followWords(side));
     this.#followMatrix();
     for (const part of [...SIDES, "matrix"].map((name) => this.#parts[name])) {
       for (const kind of ["pointermove", "pointerdown"]) {
         part.addEventListener(kind, (event) => this.#followPointer(event));
       }
       part.addEventListener("pointerleave", (event) => {
-        if (event.pointerType === "mouse") this.#leave(event);
+        if (event.pointerType === "mouse") this.#leave();
       });
-      part.addEventListener("focusout", (event) => this.#leave(event));
+      part.addEventListener("focusout", () => this.#leave());
     }
   }
 
@@ -177,7 +172,6 @@ class Heatmap {
     this.#sentence = { ...sentence, links: sentence.links ?? bestLinks(sentence) };
     const sizes = (sentence.mattered ?? []).flat().map(Math.abs);
     this.#most = sizes.reduce((most, size) => (size > most ? size : most), 0) || 1;
-    this.#parts.tip.hidden = true; // it is of the cell that was there
     this.#cursor = { target: 0, source: 0, ...active };
     this.#active = active;
     for (const side of SIDES) {
@@ -316,7 +310,6 @@ class Heatmap {
       : `${target.length} target rows by ${source.length} source columns;`
         + " arrow keys move between cells");
     this.#root.classList.toggle("light", this.#isLight);
-    this.#root.classList.toggle("signed", this.#isSigned);
     this.#picture = null;
     this.#parts.legend.hidden = empty;
     if (empty) {
@@ -341,17 +334,14 @@ class Heatmap {
 
   /** Show what the colours and the end symbol mean. */
   #explainColours() {
-    const { weights, source } = this.#sentence, words = source.length;
     const most = this.#isSigned ? this.#most : 1, least = this.#isSigned ? -1 : 0;
-    const isEven = words > 2 && weights.every((row) => row.every((one) => one < 1.5 / words));
     const scale = create("i");
     const colours = [least, (least + 1) / 2, 1].map((shade) => this.#colour(shade));
     scale.style.background = `linear-gradient(90deg, ${colours})`;
     const meaning = this.#isSigned
       ? "how far ln p of a target word falls without the source word (blue: it helped, red: it hurt)"
-      : this.#mode === "hard" ? "1: hard link"
-      : isEven ? `weight; here every weight is near 1/${words}` : "weight";
-    const end = source.at(-1) === END ? ` · ${END}: end of the sentence` : "";
+      : this.#mode === "hard" ? "1: hard link" : "weight";
+    const end = this.#sentence.source.at(-1) === END ? ` · ${END}: end of the sentence` : "";
     const figure = (value) => figures(value, this.#isSigned ? 2 : 0);
     this.#parts.legend.replaceChildren(
       figure(least * most), scale, figure(most), ` ${meaning}${end}`);
@@ -469,17 +459,6 @@ class Heatmap {
 
   // --- pointer and keys --------------------------------------------------------------------------
 
-  #showTip(event, text) {
-    const { tip } = this.#parts;
-    tip.hidden = !text;
-    if (!text) return;
-    tip.textContent = text;
-    const { width, height } = tip.getBoundingClientRect();
-    tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 4))}px`;
-    const below = event.clientY + 18;
-    tip.style.top = `${below + height > innerHeight ? event.clientY - height - 12 : below}px`;
-  }
-
   /** Return the word, label or cell under the pointer, in the form of #active. */
   #pointedAt(event) {
     const marked = event.target.closest?.("[data-side]");
@@ -496,12 +475,9 @@ class Heatmap {
   #followPointer(event) {
     const pointed = this.#pointedAt(event);
     if (!same(pointed, this.#active)) this.#activate(pointed);
-    const isMouse = event.pointerType === "mouse";
-    this.#showTip(event, isMouse && isCell(pointed) ? this.#cellText(pointed) : "");
   }
 
-  #leave(event) {
-    this.#showTip(event, "");
+  #leave() {
     const focused = this.#root.querySelector(".word:focus");
     this.#activate(focused ? { [focused.dataset.side]: Number(focused.dataset.index) } : null);
   }
@@ -555,18 +531,11 @@ class Heatmap {
 
 const at = (id) => document.getElementById(id);
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  at("theme")?.setAttribute("aria-pressed", theme === "dark");
-}
-const system = matchMedia("(prefers-color-scheme: dark)");
-const followSystem = () => setTheme(system.matches ? "dark" : "light");
-system.addEventListener("change", followSystem);
 at("theme")?.addEventListener("click", () => {
-  system.removeEventListener("change", followSystem); // the reader has chosen
-  setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  const { dataset } = document.documentElement;
+  dataset.theme ??= matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  dataset.theme = dataset.theme === "dark" ? "light" : "dark";
 });
-followSystem();
 
 /** Offer a file as a download. */
 function download(blob, name) {

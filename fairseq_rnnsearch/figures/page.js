@@ -3,7 +3,7 @@ const data = JSON.parse(at("data").textContent);
 let visible = []; // the sentences that the list shows, as indices into data.sentences, in its order
 let chosen = -1; // the index of the sentence that is shown; -1 until there is one
 let sentence; // that sentence
-const view = new Heatmap(at("heatmap"), undefined, true);
+const view = new Heatmap(at("heatmap"), true);
 
 /** Show the sentence's links, and disable buttons that would do nothing. */
 function showLinks() {

@@ -4,7 +4,6 @@
  * is chosen: the base-2 log-probability of all words up to and including it.
  */
 const COLUMN = 150, ROW = 24, LONGEST_IN_TREE = 12; // in pixels; in letters
-const PRINTED = 6; // columns beside each other on paper
 
 /** Return the place of each node, in columns and rows; children stand below each other. */
 function placed(tree) {
@@ -25,31 +24,16 @@ function placed(tree) {
   return { places, rows: row + 1 };
 }
 
-/** Return the tree in bands for paper, on which it would be too small as one. */
-function bands(words, places) {
-  const columns = Math.max(...places.map(({ column }) => column)) + 1, width = PRINTED * COLUMN;
-  return Array.from({ length: Math.ceil(columns / PRINTED) }, (_, band) => {
-    const inside = places.filter(({ column }) => Math.floor(column / PRINTED) === band);
-    const height = (Math.max(...inside.map(({ row }) => row)) + 1) * ROW;
-    const viewBox = `${band * width - 22} 0 ${width} ${height}`; // with the lines to its first words
-    const svg = svgElement("svg", { class: "band", viewBox, "aria-hidden": "true" });
-    svg.append(words.cloneNode(true));
-    return svg;
-  });
-}
-
 /** Fill an element with a tree; `chosen` is called with the tokens up to the chosen word. */
 function drawTree(element, tree, chosen) {
   const { places, rows } = placed(tree);
   const wide = (Math.max(...places.map(({ column }) => column)) + 1) * COLUMN, high = rows * ROW;
   const svg = svgElement("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` });
-  const words = svgElement("g", {});
-  svg.append(words);
   const x = ({ column }) => column * COLUMN + 4, y = ({ row }) => (row + 0.5) * ROW;
   tree.forEach(({ parent, isBest }, number) => {
     if (parent === null) return;
     const [from, to] = [places[parent], places[number]], end = x(to) - 3, start = end - 14;
-    words.append(svgElement("path", {
+    svg.append(svgElement("path", {
       class: isBest ? "best" : "",
       d: `M${start - 4} ${y(from)}C${end - 6} ${y(from)} ${start} ${y(to)} ${end} ${y(to)}`,
     }));
@@ -77,7 +61,7 @@ function drawTree(element, tree, chosen) {
       event.preventDefault(); // a space scrolls
       choose();
     });
-    words.append(text);
+    svg.append(text);
   });
-  element.replaceChildren(svg, ...bands(words, places));
+  element.replaceChildren(svg);
 }

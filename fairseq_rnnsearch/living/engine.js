@@ -76,11 +76,6 @@ class Dictionary {
     return number > SPECIAL.unknown ? number : SPECIAL.unknown;
   }
 
-  /** Return the places of unknown tokens. */
-  unknown(tokens) {
-    return [...tokens.keys()].filter((place) => this.number(tokens[place]) === SPECIAL.unknown);
-  }
-
   /** Return tokens' numbers and the end symbol's. */
   sentence(tokens) {
     return [...tokens.map((token) => this.number(token)), SPECIAL.end];
@@ -128,7 +123,8 @@ class Engine {
 
   /** Return the places of unknown words, of which each may have several unknown pieces. */
   unknownWords(pieces, belongs) {
-    return [...new Set(this.source.unknown(pieces).map((place) => belongs[place]))];
+    const isUnknown = (place) => this.source.number(pieces[place]) === SPECIAL.unknown;
+    return [...new Set([...pieces.keys()].filter(isUnknown).map((place) => belongs[place]))];
   }
 
   /** Take the tags out of a text; see tags.js. */
@@ -277,11 +273,6 @@ class Engine {
     const { tensors, options, limit } = this.models[model];
     return this.networks[model]
       ??= new Network(new Parameters(tensors, new Products()), options, limit);
-  }
-
-  /** Build a model's network now, so that its first answer is as fast as the others. */
-  prepare(model) {
-    this.network(model);
   }
 
   begin(text, { model = 0 }) {

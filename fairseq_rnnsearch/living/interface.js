@@ -35,15 +35,10 @@ worker.onerror = worker.onmessageerror = ({ message }) => {
 };
 
 /** The interface for scripts, which the manual documents. */
-globalThis.rnnsearch = {
-  ready: ask("load", at("stored").textContent),
-  sentences: (text) => ask("sentences", text),
-  warnings: (text) => ask("warnings", text),
-  translate: (text, options) => ask("translate", text, options),
-  force: (source, target, options) => ask("force", source, target, options),
-  step: (text, tokens, i, options) => ask("step", text, tokens, i, options),
-  mattered: (text, tokens, options) => ask("mattered", text, tokens, options),
-};
+globalThis.rnnsearch = { ready: ask("load", at("stored").textContent) };
+for (const call of ["sentences", "warnings", "translate", "force", "step", "mattered"]) {
+  rnnsearch[call] = (...given) => ask(call, ...given);
+}
 at("stored").remove(); // the worker has it now
 
 // --- the whole page ------------------------------------------------------------------------------
@@ -203,7 +198,6 @@ addEventListener("keydown", (event) => {
   event.preventDefault();
   undo();
 });
-addEventListener("resize", () => views.forEach((view) => view.drawLines()));
 
 for (const [id, by] of [["before", -1], ["after", 1]]) {
   at(id).addEventListener("click", () => {
@@ -268,14 +262,5 @@ at("large").addEventListener("click", ({ currentTarget: button }) => {
   views.forEach((view) => view.redraw());
 });
 
-/** Build the networks of all checkpoints while the worker is idle, before the slider gets there. */
-async function prepareMoments() {
-  for (const number of facts.isTraining ? facts.models.keys() : []) {
-    await busy;
-    await ask("prepare", number);
-  }
-}
-
 rnnsearch.ready.then(followAddress)
-  .then(prepareMoments)
   .catch((error) => { at("status").textContent = error.message; });

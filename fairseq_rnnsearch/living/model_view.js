@@ -13,23 +13,17 @@ const entriesBelow = (limit, object) =>
  * subsequence; null for an item that is not in it.
  */
 function placesBefore(before, after) {
-  const length = after.map(() => before.map(() => 0));
-  const longest = (i, j) => length[i]?.[j] ?? 0;
+  const best = after.map(() => []), none = { length: 0 };
+  const from = (i, j) => best[i]?.[j] ?? none; // the longest that begins at these places
   for (let i = after.length - 1; i >= 0; i--) {
     for (let j = before.length - 1; j >= 0; j--) {
-      length[i][j] = after[i] === before[j] ? 1 + longest(i + 1, j + 1)
-        : Math.max(longest(i + 1, j), longest(i, j + 1));
+      const rest = from(i + 1, j + 1), [below, beside] = [from(i + 1, j), from(i, j + 1)];
+      best[i][j] = after[i] === before[j] ? { i, j, rest, length: rest.length + 1 }
+        : below.length >= beside.length ? below : beside;
     }
   }
   const places = after.map(() => null);
-  for (let i = 0, j = 0; i < after.length && j < before.length;) {
-    if (after[i] === before[j]) {
-      places[i] = j;
-      i++;
-      j++;
-    } else if (longest(i + 1, j) >= longest(i, j + 1)) i++;
-    else j++;
-  }
+  for (let one = from(0, 0); one.rest; one = one.rest) places[one.i] = one.j;
   return places;
 }
 
@@ -76,12 +70,15 @@ class ModelView {
     this.root = create("section", { className: "model empty", ariaLabel: name },
       this.heading, this.text, this.score, this.warned, pair, this.choices);
     if (this.hasAttention) {
-      this.heatmap = new Heatmap(this.matrix, undefined, true);
+      this.heatmap = new Heatmap(this.matrix, true);
       const buttons = [this.mattering(), this.saving("png"), this.saving("svg")];
       this.matrix.append(create("div", { className: "row" }, ...buttons));
       this.root.append(this.matrix);
       this.followMatrix();
-      new ResizeObserver(() => this.fit()).observe(this.root);
+      new ResizeObserver(([{ contentRect: { width } }]) => {
+        if (width !== this.width) this.redraw();
+        this.width = width;
+      }).observe(this.root);
     } else {
       this.root.append(create("p", { className: "faint" },
         "RNNencdec encodes the source as one vector and has no alignment."));
@@ -230,11 +227,7 @@ class ModelView {
     this.heading.textContent = this.root.ariaLabel = this.name;
     this.text.replaceChildren(...this.translations());
     this.showWarnings();
-    if (!answer) {
-      const { score, source, target, choices } = this;
-      for (const part of [score, source, target, choices]) part.textContent = "";
-      return;
-    }
+    if (!answer) return; // nothing else is visible then
     const cut = answer.isCut ? ", cut at the model's length limit" : "";
     const steps = `${answer.pieces.length} steps${cut}`;
     this.score.textContent = `score ${three(answer.score)}: the mean log₂ p of ${steps}`;
@@ -314,7 +307,8 @@ class ModelView {
       }, create("span", { textContent: listed(token), lang: facts.languages[1] }),
       create("small", { textContent: probability.toFixed(3) }));
       button.style.setProperty("--probability", probability);
-      button.addEventListener("click", () => this.chooseWord(i, token));
+      button.addEventListener("click", () =>
+        this.goOnFrom([...this.answer.pieces.slice(0, i), token], this.touchedBefore(i).chosen));
       return button;
     });
     const inspect = create("button", { type: "button", textContent: "Inspect this step" });
@@ -335,22 +329,12 @@ class ModelView {
     };
   }
 
-  chooseWord(i, token) {
-    const { words, rows, chosen } = this.touchedBefore(i);
-    const row = this.touched.rows[i];
-    this.touch({
-      words: { ...words, [i]: token },
-      rows: row === undefined ? rows : { ...rows, [i]: row },
-      chosen: [...chosen, i],
-    });
-  }
-
-  /** Translate again, starting with these tokens. */
-  goOnFrom(tokens) {
+  /** Translate again, starting with these tokens, of which the last one is chosen now. */
+  goOnFrom(tokens, chosen = []) {
     this.touch({
       words: { ...tokens },
       rows: entriesBelow(tokens.length, this.touched.rows),
-      chosen: [tokens.length - 1],
+      chosen: [...chosen, tokens.length - 1],
     });
   }
 
@@ -461,14 +445,6 @@ class ModelView {
     return button;
   }
 
-  /** Redraw what depends on the width when it changes. */
-  fit() {
-    const { width } = this.root.getBoundingClientRect();
-    if (width === this.width) return;
-    this.width = width;
-    this.redraw();
-  }
-
   /** Redraw what depends on sizes. */
   redraw() {
     if (!this.answer) return;
@@ -498,9 +474,9 @@ class ModelView {
       this.matrix.querySelector(".move")?.remove();
       if (moves) this.moveWeight(target, source, to);
     };
-    this.matrix.addEventListener("pointerup", letGo);
-    this.matrix.addEventListener("pointercancel", letGo);
-    this.matrix.addEventListener("pointerleave", letGo);
+    for (const kind of ["pointerup", "pointercancel", "pointerleave"]) {
+      this.matrix.addEventListener(kind, letGo);
+    }
     this.matrix.addEventListener("keydown", (event) => {
       const share = { Enter: 1, "+": 0.1 }[plainKey(event)], { active } = this;
       if (!event.target.matches(".matrix")) return; // a button has keys of its own
